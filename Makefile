@@ -129,8 +129,8 @@ attacks-podman: $(ENGINES) ## run the attacks in Python and shell over the backe
 podman: $(ENGINES) ## run the whole conformance suite over the backend podman (root); make test runs a part
 	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/contract/test_podman.py
 
-gvisor: $(ENGINES) ## try more attacks over the backend gvisor; make test tries a part
-	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/system/test_gvisor.py
+gvisor: $(ENGINES) ## run the conformance suite and all attacks over the backend gvisor (root, ten minutes); make test runs a part
+	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/contract/test_gvisor.py tests/system/test_gvisor.py
 
 microvm: $(ENGINES) ## run more tests and attacks over the backend microvm (minutes); make test runs a part
 	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/system/test_microvm.py

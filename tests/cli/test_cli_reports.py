@@ -42,13 +42,15 @@ def test_plan_shows_backends_and_choice(stockade):
         "no",
         "no",
         "no",
-        "no",
-        "yes",
+        "?",
+        "?",
     ]
+    assert "native holds the policy; see: stockade plan --backend gvisor" in text
     assert "Chosen: native: the strongest isolation that holds the policy here (namespaces).\n" in text
     data = json.loads(stockade("plan", "--json").stdout)
     assert [each["backend"] for each in data["backends"]] == names
     assert data["backends"][6]["reason"] == "cannot hold disk, process_view, no_survivors"
+    assert [each["usable"] for each in data["backends"][-2:]] == [None, None]
     assert set(data["backends"][1]["enforcement"]) == {str(each) for each in Guarantee}
 
 

@@ -195,7 +195,14 @@ class Launcher:
 
     def _exchange(self, launch: Launch, plan: Plan, message: bytes, **how: Any) -> Exchange:
         return Exchange(
-            launch, plan, self._translate, outgoing=message, finish=workspace.finished, trace=self.trace, **how
+            launch,
+            plan,
+            self._translate,
+            outgoing=message,
+            finish=workspace.finished,
+            trace=self.trace,
+            no_signals_because=self._backend.traits.no_signals_because,
+            **how,
         )
 
     def _note(self, exchange: Exchange) -> None:

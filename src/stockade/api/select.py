@@ -57,6 +57,8 @@ class Candidate:
     """The guarantees of the policy that it cannot hold, with a sentence for each."""
     would_hold: Callable[[], Mapping[str, str]] = dict
     """Return what the policy must accept so that the backend holds it; empty if accepting less does not help."""
+    is_tried: bool = True
+    """Whether it was asked at all. One that would be chosen last is not, where another one holds the policy."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,21 @@ def first(found: Iterable[Candidate], trust: Trust | str | None = None) -> Selec
 def candidates(
     policy: Policy, facts: HostFacts, trust: Trust | str | None = None, ceiling: Given | None = None
 ) -> Iterator[Candidate]:
-    """Yield every backend in the order of preference, with its plan for ``policy`` under its ceilings."""
+    """Yield every backend in the order of preference, with its plan for ``policy`` under its ceilings.
+
+    An emulator comes last, and to try one takes long: so it is not tried if a backend before it holds the policy.
+    """
     given = _trust(trust)
     policy = _ceiling.applied(policy, ceiling, given)
+    holder = ""
     for backend in _in_order(given):
-        yield _consider(backend, policy, facts, given, ceiling)
+        if holder and backend.traits.emulates:
+            why = f"not tried: it is slow, and {holder} holds the policy; see: stockade plan --backend {backend.name}"
+            yield Candidate(backend, None, why, is_tried=False)
+            continue
+        found = _consider(backend, policy, facts, given, ceiling)
+        holder = holder or (backend.name if found.plan is not None else "")
+        yield found
 
 
 def named(
@@ -148,6 +160,8 @@ def _accepting(
     with loading:
         from stockade.policy.resolve import with_layers
 
+    if not {*missing} <= {each.value for each in Guarantee}:
+        return {}  # a field that the backend refuses, whatever the policy accepts
     held = backend.capabilities(facts, policy)
     for strengths in (
         {name: held[Guarantee(name)].strength.value for name in missing},

@@ -105,7 +105,7 @@ class Controls:
         """Send a signal to the guest's first process; SIGINT goes to its whole process group, as with Ctrl-C.
 
         A paused guest receives the signal when it continues, but SIGKILL at once. Raises ``JobError`` for a number
-        that is not a signal.
+        that is not a signal, and with a backend that hides its guests from the host: use ``cancel`` to end one.
         """
         if number not in signals.valid_signals():
             raise JobError(f"send_signal: there is no signal {number!r}")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from stockade.backends.shared import refusals
 from stockade.core.errors import BackendUnavailable
+from stockade.core.frozen import FrozenDict
 from stockade.planning import plan as _plan
 from stockade.planning import syscall_filter
 
@@ -47,6 +49,11 @@ class Traits:
     """The guest's programs and interpreters come from an image, and none of the host's is looked up."""
     no_capabilities_because: str = "this backend gives a guest no capabilities"
     """The reason that this refusal gives."""
+    refuses: Mapping[str, str] = field(default_factory=FrozenDict)
+    """The fields of a policy or of a job that the backend cannot honour, each with the reason and what to do instead:
+    see ``shared.refusals``. The plan refuses such a policy."""
+    no_signals_because: str = ""
+    """Why a signal of the caller reaches no guest, and what to do instead; empty if it does. Sending one is refused."""
     keeps_sandboxes: bool = False
     """A launch of this backend can be split for a living sandbox: see ``shared.living``."""
     maps_one_id: bool = False
@@ -183,6 +190,7 @@ def planned(backend: Backend, policy: Policy, facts: HostFacts) -> Plan:
         maps_one_id=backend.traits.maps_one_id,
         bounds_network=backend.traits.bounds_network,
         meters_scripts=backend.traits.meters_scripts,
+        refused=refusals.of_policy(policy, backend.traits.refuses),
     )
 
 

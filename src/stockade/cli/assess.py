@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from stockade.backends.base import Backend
+from stockade.backends.shared import refusals
 from stockade.core.errors import PlanError
 from stockade.core.units import UNLIMITED
 from stockade.planning import plan, syscall_filter
@@ -34,9 +35,10 @@ def assess(policy: Policy, facts: HostFacts, backend: Backend) -> Assessment:
     syscall_filter.read(policy, facts, backend.isolation)
     traits, bounds = backend.traits, backend.traits.bounds_network
     planned = partial(plan.plan, bounds_network=bounds, meters_scripts=traits.meters_scripts)
+    refused = refusals.of_policy(policy, traits.refuses)
     error = None
     try:
-        planned(policy, facts, backend.name, capabilities, cannot_keep=traits.cannot_keep)
+        planned(policy, facts, backend.name, capabilities, cannot_keep=traits.cannot_keep, refused=refused)
     except PlanError as caught:
         error = caught
     data = policy.model_dump()

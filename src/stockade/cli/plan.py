@@ -133,7 +133,7 @@ def _plain(seen: list[Candidate]) -> list[dict[str, Any]]:
         {
             "backend": each.backend.name,
             "isolation": each.backend.isolation.value,
-            "usable": each.plan is not None,
+            "usable": each.plan is not None if each.is_tried else None,
             "reason": each.trouble,
             "fastest_run_seconds": start_costs.known().get(each.backend.name),
             "enforcement": {str(key): asdict(held) for key, held in each.plan.enforcement.items()} if each.plan else {},
@@ -153,7 +153,7 @@ def _print_backends(seen: list[Candidate], reason: str) -> None:
         [
             (
                 each.backend.name,
-                "yes" if each.plan else "no",
+                ("yes" if each.plan else "no") if each.is_tried else "?",
                 each.backend.isolation.value,
                 f"{known[each.backend.name] * 1000:.1f} ms" if each.backend.name in known else "not measured",
                 each.trouble,

@@ -162,7 +162,8 @@ def _run(options: Mapping[str, Any], receipt: Receipt) -> int:
     outcome = Outputs(options, policy)
     job = job if receipt.shows_output else outcome.with_names(job, box.backend)
     job = replace(job, stdin=None) if box.backend.traits.ignores_input else job
-    with streams.Interrupt(passed_on=options["interactive"]) as interrupt:
+    passed_on = options["interactive"] and not box.backend.traits.no_signals_because
+    with streams.Interrupt(passed_on=passed_on) as interrupt:
         out = streams.PassedOn(interrupt)
         with _stream(box, job, interrupt, keep_all=receipt.shows_output) as stream:
             _follow(stream, None if receipt.as_json else out)

@@ -87,6 +87,7 @@ class Exchange:
         trace: int = 0,
         final: bool = True,
         replays: bool = True,
+        no_signals_because: str = "",
     ) -> None:
         """``outgoing`` is the unsent rest of the message that begins the run (see ``introduction``).
 
@@ -94,9 +95,10 @@ class Exchange:
         standard input through ``write``; ``silent`` means that the run has none. ``keep`` bounds the bytes kept of each
         stream if the launch sets no limit on output; ``None`` keeps all. ``trace`` is the number under which steps
         are noted: see ``core.trace``. An exchange that is not ``final`` raises ``LaunchLost`` if the warden is gone
-        before the run began; ``replays`` means that its standard input can be sent again.
+        before the run began; ``replays`` means that its standard input can be sent again. ``no_signals_because`` is why
+        no signal can reach the guest, or empty.
         """
-        self._final, self._replays = final, replays
+        self._final, self._replays, self._no_signals_because = final, replays, no_signals_because
         self._unsent = bool(outgoing)
         self._waits = self._beyond = self._asked = False
         self._plan, self._translate, self._finish = plan, translate, finish
@@ -177,7 +179,9 @@ class Exchange:
             self._pump()
 
     def ask(self, kind: Ask, **fields: int) -> None:
-        """Send a control request to the warden."""
+        """Send a control request to the warden. Raises ``JobError`` for a signal if none can reach the guest."""
+        if kind == "signal" and self._no_signals_because:
+            raise JobError(f"send_signal: no signal reaches this guest: {self._no_signals_because}")
         if not self.cancelled:
             self._beyond = self._asked = True
             self._outgoing += protocol.encode(kind, **fields)

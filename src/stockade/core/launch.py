@@ -66,6 +66,9 @@ class Watch(Record):
     engine_tasks: int = 0
     """Tasks in the run's control groups that belong to an engine between init and guest. They form a chain: each is the
     only child of the one before."""
+    counts_tasks: bool = True
+    """Whether the tasks in the run's control groups are the guest's. Otherwise they are an engine's threads, and nobody
+    learns their number."""
     engine_cpu: float = 0.0
     """CPU seconds that an engine takes to start. Until then, its use of the kernel does not lower the run's weight."""
     own_tasks: int = 1

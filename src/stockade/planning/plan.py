@@ -46,17 +46,19 @@ def plan(
     maps_one_id: bool = False,
     bounds_network: bool = False,
     meters_scripts: bool = False,
+    refused: Mapping[str, str] = FrozenDict(),
 ) -> Plan:
     """Return the plan for ``policy``, from the ``capabilities`` of ``backend`` on this host.
 
     ``own_filter`` is the content of the policy's ``security.syscalls_file``. ``cannot_keep`` is the reason why the
     backend cannot keep any of the policy's ``security.capabilities``, or empty. ``maps_one_id``: see ``Plan``.
     ``bounds_network``: the backend gives a guest no way out but the launch's proxy. ``meters_scripts``: it holds the
-    caps of ``policy.languages``. Raises ``PlanError`` with a
-    sentence for every requested guarantee that is not held strongly enough.
+    caps of ``policy.languages``. ``refused`` holds the fields of the policy that the backend cannot honour, with the
+    reasons. Raises ``PlanError`` with a sentence for each of them, and for every requested guarantee that is not held
+    strongly enough.
     """
     enforcement = {}
-    missing = {}
+    missing = dict(refused)
     closes = policy.filesystem.shows_host and policy.filesystem.sockets == "closed"
     for guarantee in Guarantee:
         if not policy.asks(guarantee):

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from zlib import crc32
 
 import pytest
@@ -67,6 +67,24 @@ class Expectations:
     """The guest can run under ``security.syscalls="tight"``. Otherwise the backend refuses that policy."""
     keeps_workspaces: ClassVar[bool] = True
     """Artifacts, overlays and copies of a project work. Otherwise the backend refuses them all."""
+    shows_host_paths: ClassVar[bool] = True
+    """The guest can see paths of the host that the policy names. Otherwise the plan refuses them."""
+    has_host_network: ClassVar[bool] = True
+    """The guest can use the host's network. Otherwise the plan refuses it."""
+    takes_signals: ClassVar[bool] = True
+    """A signal of the caller reaches the guest. Otherwise sending one is refused."""
+    counts_tasks: ClassVar[bool] = True
+    """The bound on processes is exact. Otherwise it counts threads of an engine, and the guest's number is unknown."""
+    has_cpu_clock: ClassVar[bool] = True
+    """The guest's own clock of CPU time shows what the host counts. Otherwise it only comes near."""
+    has_data_limit: ClassVar[bool] = True
+    """The backend can hold ``limits.data``. Otherwise the plan refuses it."""
+    has_pipes: ClassVar[bool] = True
+    """The guest's output streams are pipes to the guest, which can change their mode and size."""
+    own_memory: ClassVar[int] = 0
+    """Bytes of an engine that count with the guest's memory."""
+    process_name: ClassVar[str] = ""
+    """Part of the command line by which the host sees a guest, if not by the guest's own."""
     hides: ClassVar[Mapping[str, bool]] = {"read": True, "write": True}
     """Whether paths can be hidden in a host folder that the guest reads, and in one that it writes to directly."""
     start_seconds: ClassVar[float] = 0.0
@@ -102,6 +120,16 @@ class Expectations:
     ) -> stockade.Result:
         """Run a command under a policy with these fields."""
         return stockade.run_command(argv, policy=self.policy(**policy or {}), backend=self.backend, **options)
+
+    def check_refused(self, field: str, **policy: Any) -> None:
+        """Check that the plan refuses a policy with these fields, by the name of one of them."""
+        with pytest.raises(stockade.PlanError) as caught:
+            stockade.plan(self.policy(**policy), backend=self.backend)
+        assert field in caught.value.missing
+
+    def switch_off(self, reason: str) -> NoReturn:
+        """End the test, because it is about what the backend does not promise. The report shows the reason."""
+        pytest.xfail(reason)
 
     def _options(self, options: dict[str, Any]) -> dict[str, Any]:
         is_python = options.get("language", "python") == "python"

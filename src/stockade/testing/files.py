@@ -33,35 +33,50 @@ class FilesContract(Expectations):
         open_up(tmp_path)
         (tmp_path / "open.txt").write_text("open")
         (tmp_path / "closed.txt").write_text("closed")
+        policy = {"filesystem": {"read": [tmp_path / "open.txt"]}}
+        if not self.shows_host_paths:
+            self.check_refused("filesystem.read", **policy)
+            return
         code = (
             f"print(open({str(tmp_path / 'open.txt')!r}).read())\n"
             f"try: open({str(tmp_path / 'closed.txt')!r})\nexcept OSError as e: print(type(e).__name__)"
         )
-        result = run(code, policy={"filesystem": {"read": [tmp_path / "open.txt"]}})
+        result = run(code, policy=policy)
         assert result.stdout == f"open\n{self.unnamed_file}\n", result.stderr
 
     def test_readable_host_path_cannot_be_written(self, run: Run, tmp_path: Path) -> None:
         open_up(tmp_path, 0o777)
         (tmp_path / "a").write_text("x")
         (tmp_path / "a").chmod(0o666)
+        policy = {"filesystem": {"workspace": tmp_path}}
+        if not self.shows_host_paths:
+            self.check_refused("filesystem.workspace", **policy)
+            return
         code = (
             "import os, sys\nfor act in (lambda: open('a', 'a'), lambda: open('b', 'w'), lambda: os.unlink('a'),"
             " lambda: os.rename('a', 'c'), lambda: os.chmod('a', 0), lambda: os.utime('a', (0, 0))):\n"
             "    try: act(); print('done')\n    except OSError: print('refused')"
         )
-        result = run(code, policy={"filesystem": {"workspace": tmp_path}})
+        result = run(code, policy=policy)
         assert result.stdout == "refused\n" * 6, result.stderr
         assert (tmp_path / "a").read_text() == "x"
 
     def test_guest_starts_in_bound_workspace(self, run: Run, tmp_path: Path) -> None:
         open_up(tmp_path)
         (tmp_path / "a").write_text("x")
-        result = run("import os\nprint(os.getcwd(), os.listdir())", policy={"filesystem": {"workspace": tmp_path}})
+        policy = {"filesystem": {"workspace": tmp_path}}
+        if not self.shows_host_paths:
+            self.check_refused("filesystem.workspace", **policy)
+            return
+        result = run("import os\nprint(os.getcwd(), os.listdir())", policy=policy)
         assert result.stdout == f"{tmp_path} ['a']\n", result.stderr
 
     def test_write_to_writable_path_reaches_host(self, run: Run, tmp_path: Path) -> None:
         open_up(tmp_path, 0o777)
         policy = {"filesystem": {"workspace": tmp_path, "write": [tmp_path]}, "accept": {"disk": "absent"}}
+        if not self.shows_host_paths:
+            self.check_refused("filesystem.write", **policy)
+            return
         result = run("open('out.txt', 'w').write('made')", policy=policy)
         assert result.ok, result
         assert (tmp_path / "out.txt").read_text() == "made"
@@ -77,6 +92,9 @@ class FilesContract(Expectations):
     def test_missing_host_path_is_named(self, place: str, tmp_path: Path) -> None:
         path = str(tmp_path / "missing")
         policy = {"filesystem": {place: path if place == "workspace" else [path]}, "accept": {"disk": "absent"}}
+        if not self.shows_host_paths:
+            self.check_refused(f"filesystem.{place}", **policy)
+            return
         with pytest.raises(stockade.JobError, match="missing"):
             self.run_source("1", policy=policy)
 
@@ -116,7 +134,7 @@ class FilesContract(Expectations):
         )
         policy = {"security": {"read_only_root": False}, "limits": {"disk": "5MiB"}}
         if not self.root_can_be_writable:
-            with pytest.raises(stockade.JobError, match="read_only_root"):
+            with pytest.raises((stockade.JobError, stockade.PlanError), match="read_only_root"):
                 run(code, policy=policy)
             return
         assert abs(int(run(code, policy=policy).stdout) - (5 << 20)) <= 16 * 4096

@@ -52,10 +52,13 @@ class LimitsContract(Expectations):
         assert run(code).stdout == "mapped\n"  # the pages are never touched, so no limit on memory counts them
         result = run(code, policy={"limits": {"address_space": "128MiB"}})
         assert (result.outcome, result.error and result.error.type) == (Outcome.FAILED, "OSError")
-        assert result.enforcement[Guarantee.ADDRESS_SPACE].mechanism == "RLIMIT_AS"
+        assert result.enforcement[Guarantee.ADDRESS_SPACE].mechanism.startswith("RLIMIT_AS")
         assert result.limits_met[Guarantee.ADDRESS_SPACE].state is Met.UNKNOWN
 
     def test_data_limit_fails_private_mapping(self, run: Run) -> None:
+        if not self.has_data_limit:
+            self.check_refused("data", limits={"data": "64MiB"})
+            return
         code = "import mmap\nx = mmap.mmap(-1, 100 << 20, mmap.MAP_PRIVATE)\nprint('mapped')"
         assert run(code).stdout == "mapped\n"
         result = run(code, policy={"limits": {"data": "64MiB"}})
@@ -64,6 +67,9 @@ class LimitsContract(Expectations):
 
     def test_data_and_memory_smaller_one_holds(self) -> None:
         policy = {"limits": {"memory": "64MiB", "data": "128MiB"}}
+        if not self.has_data_limit:
+            self.check_refused("data", **policy)
+            return
         warnings = self.run_command(["/bin/sh", "-c", "ulimit -d"], policy=policy)
         counted = stockade.plan(self.policy(**policy), backend=self.backend).enforcement[Guarantee.MEMORY]
         assert int(warnings.stdout) == (128 if counted.strength is Strength.KERNEL else 64) << 10
@@ -98,9 +104,10 @@ class LimitsContract(Expectations):
 
     def test_cpu_time_of_earlier_runs_is_not_counted(self) -> None:
         box = stockade.Runner(self.policy(limits={"cpu_time": 1.0, **PATIENT}), backend=self.backend)
+        least = 0.3 if self.has_cpu_clock else 0.1
         for _ in range(6):
             result = box.run("import time\nwhile time.process_time() < 0.4: pass", **self._options({}))
-            assert result.ok and 0.3 <= (result.usage.cpu_seconds or 0.0) < 0.8, result
+            assert result.ok and least <= (result.usage.cpu_seconds or 0.0) < 0.8, result
 
     def test_output_before_a_kill_is_kept(self, run: Run) -> None:
         limits = {"wall_time": 0.4 * SLOWER + self.start_seconds}
@@ -113,6 +120,8 @@ class LimitsContract(Expectations):
         assert result.outcome is Outcome.LIMIT_EXCEEDED or (result.error and result.error.type == "MemoryError")
 
     def test_processes_limit_counts_threads(self, run: Run) -> None:
+        if not self.counts_tasks:
+            self.switch_off("this backend's bound on processes counts threads of its engine as well")
         result = run(_COUNT_THREADS, policy={"limits": {"processes": 6}})
         assert result.outcome is Outcome.COMPLETED
         assert abs(int(result.stdout) - 5) <= self.tasks_astray
@@ -178,5 +187,6 @@ class LimitsContract(Expectations):
     def test_fork_bomb_is_bounded_and_ended(self) -> None:
         code = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
         result = self.run_source(code, policy={"limits": {"wall_time": 1, "processes": 20}})
-        assert (result.outcome, result.limit) == (Outcome.LIMIT_EXCEEDED, Guarantee.WALL_TIME)
+        ends = {Guarantee.WALL_TIME} if self.counts_tasks else {Guarantee.WALL_TIME, Guarantee.PROCESSES}
+        assert result.outcome is Outcome.LIMIT_EXCEEDED and result.limit in ends
         assert result.usage.wall_seconds < 10 * SLOWER

@@ -43,12 +43,13 @@ class SteeringContract(Following):
 
     def test_stream_loop_left_early_ends_run(self) -> None:
         box = stockade.Runner(self.policy(), backend=self.backend)
+        mark = self.process_name or _MARK
         for event in box.stream_command(["sh", "-c", f"sleep {_MARK} & echo ready; sleep {_MARK}"]):
             if isinstance(event, Output):
-                assert sleepers(_MARK)
+                assert sleepers(mark)
                 break
         deadline = time.monotonic() + 10 * SLOWER
-        while sleepers(_MARK):
+        while sleepers(mark):
             assert time.monotonic() < deadline, "the run goes on after its stream was left"
             time.sleep(0.01)
         with self.stream(SLEEP) as run:
@@ -59,16 +60,25 @@ class SteeringContract(Following):
 
     @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP])
     def test_signal_sent_reaches_guest(self, number: int) -> None:
+        if not self.takes_signals:
+            self._check_signals_refused(number)
+            return
         code = _TRAPS.format(traps=f"signal.signal({int(number)}, lambda *_: (os.write(1, b'caught'), os._exit(7)))")
         printed, result = self.steered(code, lambda run: run.send_signal(number))
         assert (printed, result.exit_code) == ("ready\ncaught", 7)
 
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
     def test_signal_not_caught_is_a_crash(self, number: int) -> None:
+        if not self.takes_signals:
+            self._check_signals_refused(number)
+            return
         _, result = self.steered(SLEEP, lambda run: run.send_signal(number))
         assert (result.outcome, result.signal) == (Outcome.CRASHED, number)
 
     def test_interrupt_reaches_whole_process_group(self) -> None:
+        if not self.takes_signals:
+            self._check_signals_refused(signal.SIGINT)
+            return
         printed, result = self.steered(_FAMILY, lambda run: run.send_signal(signal.SIGINT))
         assert sorted(printed.split()) == ["child", "parent", "ready"]
         assert result.exit_code == 3
@@ -137,6 +147,9 @@ class SteeringContract(Following):
             else:
                 run.cancel()
 
+        if end == "kill" and not self.takes_signals:
+            self._check_signals_refused(signal.SIGKILL)
+            return
         begin = time.monotonic()
         with self.stream(SLEEP) as run:
             for event in run:
@@ -147,6 +160,9 @@ class SteeringContract(Following):
             assert run.result.outcome is (Outcome.CRASHED if end == "kill" else Outcome.CANCELLED)
 
     def test_signal_to_paused_run_waits_for_resume(self) -> None:
+        if not self.takes_signals:
+            self._check_signals_refused(signal.SIGTERM)
+            return
         paused: list[float] = []
 
         def act(run: stockade.Stream) -> None:
@@ -183,7 +199,19 @@ class SteeringContract(Following):
         assert time.monotonic() - begin < 20 * SLOWER
 
     def test_signal_overtakes_input_that_is_not_read(self) -> None:
+        if not self.takes_signals:
+            self._check_signals_refused(signal.SIGTERM)
+            return
         begin = time.monotonic()
         _, result = self.steered(SLEEP, lambda run: run.send_signal(signal.SIGTERM), stdin=b"x" * (16 << 20))
         assert (result.outcome, result.signal) == (Outcome.CRASHED, signal.SIGTERM)
         assert time.monotonic() - begin < 10 * SLOWER
+
+    def _check_signals_refused(self, number: int) -> None:
+        def act(run: stockade.Stream) -> None:
+            with pytest.raises(stockade.JobError, match="no signal reaches this guest"):
+                run.send_signal(number)
+            run.cancel()
+
+        _, result = self.steered(SLEEP, act)
+        assert result.outcome is Outcome.CANCELLED

@@ -70,7 +70,7 @@ class StreamingContract(Following):
     def test_usage_events_arrive_periodically(self) -> None:
         code = "import time\nheld = b'x' * (20 << 20)\nprint('x' * 10, flush=True); time.sleep(1.5)"
         reports = [event for event in self.stream(code, report_seconds=0.2) if isinstance(event, UsageReport)]
-        assert 2 <= len(reports) <= 9
+        assert 2 <= len(reports) <= 9 + self.start_seconds / 0.2
         assert all(a.wall_seconds < b.wall_seconds for a, b in pairwise(reports))
         assert reports[-1].output == 11
         assert 20 << 20 < max(report.memory or 21 << 20 for report in reports) < 80 << 20, reports
@@ -84,17 +84,20 @@ class StreamingContract(Following):
         assert (met.state, met.used >= 1.0, run.result.limit) == ("met", True, "wall_time")
 
     def test_near_event_for_each_counted_limit(self) -> None:
+        children = 7 if self.counts_tasks else 0
         code = (
             "import os, time\nos.write(1, b'x' * 900)\n"
-            "others = [os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '60') for _ in range(7)]\n"
+            f"others = [os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '60') for _ in range({children})]\n"
             "time.sleep(0.2)\n"  # until a forked child executes its program, the parent's memory can count for it too
             "held = b'x' * (110 << 20)\nwhile time.process_time() < 1.75: pass"
         )
-        limits = {"memory": "128MiB", "processes": 10, "output": 1000, "cpu_time": 2.0, **PATIENT}
+        limits = {"memory": (128 << 20) + self.own_memory, "processes": 10, "output": 1000, "cpu_time": 2.0, **PATIENT}
         warned: dict[str, LimitReached] = {}
         result = self.run_source(code, policy={"limits": limits}, on_warning=lambda w: warned.update({w.guarantee: w}))
         assert result.outcome is Outcome.COMPLETED, result
-        assert {"memory", "output", "cpu_time", "processes"} <= set(warned)
+        exact = {"memory": True, "output": True, "cpu_time": self.has_cpu_clock, "processes": self.counts_tasks}
+        assert {name for name, is_exact in exact.items() if is_exact} <= set(warned)
+        assert self.counts_tasks or "processes" not in warned
         assert all(each.is_warning and each.used >= 0.8 * each.figure for each in warned.values())
 
     def test_exception_in_on_warning_ends_run(self) -> None:

@@ -152,3 +152,27 @@ def test_select_never_takes_a_backend_of_a_subset() -> None:
         with pytest.raises((PlanError, BackendUnavailable)) as caught:
             select.select(policy, hosts.ROOT_V1, trust)
         assert "metered" not in str(caught.value)
+
+
+def _emulator(**fields: Any) -> Fake:
+    emulator = Fake("slow", Isolation.OWN_KERNEL, **fields)
+    emulator.traits = Traits(emulates=True, refuses={"filesystem.read": "it shows none"})
+    return emulator
+
+
+def test_emulator_beside_holder_is_not_tried(among: Among) -> None:
+    emulator = _emulator()
+    among(Fake("n"), emulator)
+    *_, last = select.candidates(Policy(), hosts.ROOT_V1)
+    assert (last.is_tried, last.plan, emulator.asked) == (False, None, [])
+    assert "n holds the policy" in last.trouble
+    *_, last = select.candidates(Policy(isolation="own_kernel"), hosts.ROOT_V1)
+    assert (last.is_tried, emulator.asked) == (True, ["slow"])
+    assert last.plan is not None
+
+
+def test_refused_field_cannot_be_accepted(among: Among) -> None:
+    choose = among(Fake("n"), _emulator())
+    with pytest.raises(BackendUnavailable, match=r"slow: cannot hold filesystem\.read") as caught:
+        choose(isolation="own_kernel", filesystem={"read": ["/srv"]})
+    assert caught.value.accept == {}

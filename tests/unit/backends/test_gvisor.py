@@ -109,6 +109,7 @@ def test_command_line_groups_and_steps_are_exact(prepared):
         "--pid-file=/proc/self/fd/199", "guest",
     )  # fmt: skip
     assert (made.groups.memory, made.groups.processes, made.without_namespaces) == (64 << 20, 266, True)
+    assert not made.watch.counts_tasks
     assert ("sized_folder", f"{BUNDLE}/channel", 8 << 20, 4) in made.steps
     assert [step[0] for step in decode_steps(made.base)][:4] == ["session", "status", "become", "engine_mounts"]
     assert "cp -R" not in _config(made)["process"]["args"][2], "no files to copy"
@@ -132,9 +133,10 @@ def test_workspace_that_is_only_read_is_no_copy(prepared):
         ({"security": {"read_only_root": False}}, "security.read_only_root"),
     ],
 )
-def test_policy_that_gvisor_would_ignore_is_refused(prepared, fields, name):
-    with pytest.raises(JobError, match=f"^{name}: the gvisor backend"):
-        prepared(Job(argv=("true",)), Policy(**fields))
+def test_policy_that_gvisor_would_ignore_is_refused_by_the_plan(fields, name):
+    with pytest.raises(PlanError) as caught:
+        planned(BACKEND, Policy(**fields), HOST)
+    assert {*caught.value.missing} == {name}
 
 
 @pytest.mark.parametrize("fields", [{"inputs": ("a",)}, {"artifacts": ("*",)}])
@@ -171,8 +173,8 @@ def test_receipt_never_claims_the_policys_filter():
 
 @pytest.mark.parametrize(("code", "status"), [(0, 0), (3, 3 << 8), (137, 9)])
 def test_translate_exit_code_of_guest(code, status):
-    found = translate(report(engine=PID, status=code << 8, peak_processes=99), b"", NAME)
-    assert (found.status, found.failure, found.peak_processes) == (status, None, None)
+    found = translate(report(engine=PID, status=code << 8), b"", NAME)
+    assert (found.status, found.failure) == (status, None)
 
 
 @pytest.mark.parametrize(("refused", "cause", "failed"), [(0, None, True), (None, None, True), (3, "processes", False)])

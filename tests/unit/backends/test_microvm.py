@@ -127,10 +127,14 @@ def test_memory_beyond_the_machine_is_refused_by_the_plan(built):
 @pytest.mark.parametrize(
     "fields", [{"network": "host"}, {"filesystem": {"read": ["/srv"]}}, {"security": {"host_uid": 5}}]
 )
-def test_paths_and_network_of_the_host_are_refused(built, fields):
-    plan = planned(MicroVM(), Policy(accept={"network": "absent"}, **fields), hosts.ROOT_V1)
-    with pytest.raises(JobError, match="shares no folder"), MicroVM().prepare(plan, Job(argv=("a",)), lambda _: None):
-        pass
+def test_paths_and_network_of_the_host_are_refused_by_the_plan(built, fields):
+    with pytest.raises(PlanError, match="shares no folder"):
+        planned(MicroVM(), Policy(accept={"network": "absent"}, **fields), hosts.ROOT_V1)
+
+
+def test_job_that_needs_files_of_the_host_is_refused(built):
+    with pytest.raises(JobError, match=r"^inputs: the microvm backend cannot give it: a machine shares no folder"):
+        MicroVM().check(Job(argv=("a",), inputs=("b",)))
 
 
 def test_times_are_kept_outside_and_other_limits_inside(built):

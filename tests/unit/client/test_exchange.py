@@ -164,3 +164,12 @@ def test_exchange_sends_requests_in_order():
     run.ask("signal", number=15)
     run.ask("resume")
     assert sent(run) == [("pause", {}), ("signal", {"number": 15}), ("resume", {})]
+
+
+def test_exchange_refuses_a_signal_that_reaches_no_guest():
+    run = exchange(no_signals_because="it is hidden; use cancel")
+    sent(run)
+    with pytest.raises(JobError, match="no signal reaches this guest: it is hidden; use cancel"):
+        run.ask("signal", number=15)
+    run.ask("pause")
+    assert sent(run) == [("pause", {})]

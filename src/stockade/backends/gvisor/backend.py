@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stockade.backends.base import Availability, Traits, unusable
-from stockade.core.errors import JobError
+from stockade.backends.shared import refusals
 from stockade.core.loading import load
 from stockade.languages.base import JOB_FOLDER
 from stockade.policy.guarantees import Enforcement, Guarantee, Isolation
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _PACKAGE = "stockade.backends.gvisor"
 """Its other modules are loaded late: every selection loads all backends, and few look for runsc."""
 _INSTEAD = "use the native backend, or leave it out"
+_NO_PATHS = f"gVisor shows no path of the host but programs; {_INSTEAD}"
+_NO_FOLDERS = f"gVisor shares no folder and no network with the host; {_INSTEAD}"
+_OWN_CALLS = f"gVisor's own kernel answers all calls; {_INSTEAD}"
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,18 @@ class Gvisor:
         shows_programs=True,
         emulates=True,
         no_capabilities_because="they would open gVisor's own kernel to the guest; use native",
+        no_signals_because="gVisor hides the guest's processes from the host; use cancel, or the native backend",
+        refuses=refusals.refuses(
+            {
+                **dict.fromkeys(("filesystem.read", "filesystem.write", "filesystem.workspace"), _NO_PATHS),
+                "network='host'": f"a guest of gVisor has no network; {_INSTEAD}",
+                **dict.fromkeys(
+                    ("security.syscalls", "security.syscalls_file", "security.explain_denials"), _OWN_CALLS
+                ),
+                "security.read_only_root": f"the root of the guest is a folder of the host; {_INSTEAD}",
+                **dict.fromkeys(("packages", "inputs", "artifacts", "secrets", "on_ask"), _NO_FOLDERS),
+            }
+        ),
     )
 
     def availability(self, facts: HostFacts) -> Availability:
@@ -62,21 +77,12 @@ class Gvisor:
 
     def check(self, job: Job) -> None:
         """Raise ``JobError`` for a job that needs the host's files or network."""
-        for name, is_asked in (
-            ("packages", bool(job.packages or job.requirements)),
-            ("inputs", bool(job.inputs)),
-            ("artifacts", bool(job.artifacts)),
-            ("secrets", bool(job.secrets)),
-            ("on_ask", job.on_ask is not None),
-        ):
-            if is_asked:
-                raise JobError(f"{name}: the gvisor backend shares no folder and no network with a guest; {_INSTEAD}")
+        refusals.check(self.name, job, self.traits.refuses)
 
     @contextmanager
     def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch. It holds no resources: the bundle ends with the run's mount namespace."""
         self.check(job)
-        _check(plan.policy)
         yield load(f"{_PACKAGE}.launching:launch")(plan, job, make_command(JOB_FOLDER), self._engine())
 
     def translate(self, report: Report, stderr: bytes) -> Report:
@@ -87,20 +93,3 @@ class Gvisor:
     def _engine(self) -> Engine:
         found: Engine = self.engine or load(f"{_PACKAGE}.runtime:look")()
         return found
-
-
-def _check(policy: Policy) -> None:
-    """Refuse what a guest of gVisor cannot get, or what would be ignored."""
-    files, security = policy.filesystem, policy.security
-    for name, is_asked, reason in (
-        ("filesystem.read", files.read, "it shows no path of the host but programs"),
-        ("filesystem.write", files.write, "it shows no path of the host but programs"),
-        ("filesystem.workspace", files.workspace != "empty", "it shows no path of the host but programs"),
-        ("network='host'", policy.network == "host", "a guest has no network"),
-        ("security.syscalls", security.syscalls != "standard", "gVisor's own kernel answers all calls"),
-        ("security.syscalls_file", security.syscalls_file, "gVisor's own kernel answers all calls"),
-        ("security.explain_denials", security.explain_denials, "gVisor's own kernel answers all calls"),
-        ("security.read_only_root", not security.read_only_root, "the root is a folder of the host"),
-    ):
-        if is_asked:
-            raise JobError(f"{name}: the gvisor backend does not support it: {reason}; {_INSTEAD}")

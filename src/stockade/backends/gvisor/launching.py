@@ -67,7 +67,7 @@ def launch(plan: Plan, job: Job, command: Command, engine: Engine) -> Launch:
             ("limits", {}),
         ),
         groups=groups(policy, OWN_TASKS),
-        watch=watch(policy, facts).adding(engine_cpu=_START_CPU, sampled_memory=None),
+        watch=watch(policy, facts).adding(engine_cpu=_START_CPU, sampled_memory=None, counts_tasks=False),
         without_namespaces=True,
         host_uid=policy.security.host_uid if facts.uid == 0 else None,
         channel=command.channel,
@@ -85,10 +85,8 @@ def _arguments(command: Command, engine: Engine) -> tuple[str, ...]:
 def translate(report: Report, stderr: bytes, path: str) -> Report:
     """Return the warden's report, corrected by the log and the pid file of runsc at ``path``. A pure function.
 
-    gVisor's kernel ends if it gets no thread. What the control group counts are threads of the host, so the number of
-    the guest's processes is unknown.
+    gVisor's kernel ends if it gets no thread.
     """
-    report = report.adding(peak_processes=None)
     early = report.status is not None and os.WIFSIGNALED(report.status)
     if early and report.forks_refused and report.failure is None and report.cause is None:
         return report.adding(cause="processes")

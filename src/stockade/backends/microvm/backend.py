@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from stockade.backends.base import Availability, Traits, planned, unusable
 from stockade.backends.native.backend import Native
 from stockade.backends.native.backend import launch as native_launch
+from stockade.backends.shared import refusals
 from stockade.core.errors import JobError
 from stockade.core.loading import loading
 from stockade.core.report import Failure
@@ -52,6 +53,10 @@ _CAUSES = ("memory", "setup")
 _MOST_WORDS = 1000
 _COUNTS, _STATUSES, _CALLS = range(1 << 64), range(1 << 16), range(-(1 << 31), 1 << 31)
 _BUILD = "stockade images build microvm"
+_REFUSED = (
+    "filesystem.read", "filesystem.write", "filesystem.workspace", "network='host'", "security.host_uid",
+    "packages", "inputs", "artifacts", "secrets", "on_ask",
+)  # fmt: skip
 _INSTEAD = "use the native backend, or leave it out"
 
 
@@ -66,6 +71,10 @@ class MicroVM:
         maps_one_id=True,
         emulates=True,
         start="each run gets a copy of a machine that was saved when it was ready",
+        no_signals_because="the guest is a process of the machine's own; use cancel, or the native backend",
+        refuses=refusals.refuses(
+            dict.fromkeys(_REFUSED, f"a machine shares no folder, no network and no user with the host; {_INSTEAD}")
+        ),
     )
 
     def __init__(self) -> None:
@@ -90,21 +99,12 @@ class MicroVM:
 
     def check(self, job: Job) -> None:
         """Raise ``JobError`` for a job that needs files or packages of the host."""
-        for name, is_asked in (
-            ("packages", bool(job.packages or job.requirements)),
-            ("inputs", bool(job.inputs)),
-            ("artifacts", bool(job.artifacts)),
-            ("secrets", bool(job.secrets)),
-            ("on_ask", job.on_ask is not None),
-        ):
-            if is_asked:
-                raise JobError(f"{name}: a machine shares no folder and no network with the host; {_INSTEAD}")
+        refusals.check(self.name, job, self.traits.refuses)
 
     @contextmanager
     def prepare(self, plan: Plan, job: Job, make_command: Callable[[str], Command]) -> Iterator[Launch]:
         """Yield the launch of the program that runs the machine. It holds no resources."""
         self.check(job)
-        _check(plan.policy)
         with loading:
             from stockade.backends.microvm import launching
 
@@ -129,19 +129,6 @@ def _look() -> Image:
         from stockade.backends.microvm import image
 
     return image.look()
-
-
-def _check(policy: Policy) -> None:
-    files = policy.filesystem
-    for name, is_asked in (
-        ("filesystem.read", bool(files.read)),
-        ("filesystem.write", bool(files.write)),
-        ("filesystem.workspace", files.workspace != "empty"),
-        ("network='host'", policy.network == "host"),
-        ("security.host_uid", policy.security.host_uid is not None),
-    ):
-        if is_asked:
-            raise JobError(f"{name}: a machine shares no folder, no network and no user with the host; {_INSTEAD}")
 
 
 def _around(policy: Policy, found: Image) -> Policy:

@@ -228,7 +228,7 @@ class Meter:
     def _read(self, now: float) -> float:
         """Read clock and counters. Return the wall time."""
         tasks = self._group.look() if self._group is not None else None
-        if tasks is not None:
+        if tasks is not None and self._watch.counts_tasks:
             self._tasks = max(1, tasks - self._own_tasks - self._watch.other_tasks)
         self._sample()
         if self._has_cpu and self._group is not None:
@@ -246,7 +246,7 @@ class Meter:
             self._memory += self._uncounted.held(self._head, self._watch.sampled_memory, all_kinds=True)
         self._peak_memory = max(self._peak_memory, self._memory)
         self._peak_tasks = max(self._peak_tasks, sample.tasks)
-        if self._group is None:
+        if self._group is None and self._watch.counts_tasks:
             self._tasks = max(1, sample.tasks - self._watch.other_tasks)
 
     def _plan_next_look(self, now: float, wall: float, held: int | None) -> float:
@@ -327,7 +327,7 @@ class Meter:
         return 1 if is_lost and outer.oom_kills() > self._outer_kills else None
 
     def _most_tasks(self, counted: int | None) -> int | None:
-        if not self.started:
+        if not (self.started and self._watch.counts_tasks):
             return None
         if self._group is not None:
             return None if counted is None else max(1, counted - self._own_tasks - self._watch.other_tasks)

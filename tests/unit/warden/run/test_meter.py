@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from stockade.core.launch import Watch
+from stockade.core.launch import Groups, Watch
 from stockade.linux import tree
 from stockade.warden.run.meter import Meter
 
@@ -92,13 +92,19 @@ def test_next_look_is_due_before_limit(monkeypatch):
 class _Group:
     """Control groups that count CPU time alone. ``cpu`` is what they have counted."""
 
-    counts_cpu, counts_memory, in_tree, cpu = True, False, True, 0.0
+    counts_cpu, counts_memory, in_tree, cpu, tasks = True, False, True, 0.0, 3
 
     def cpu_seconds(self) -> float:
         return self.cpu
 
     def look(self) -> int:
-        return 3
+        return self.tasks
+
+    def forks_refused(self) -> int:
+        return 0
+
+    def memory_held(self, _limit: int = 0) -> int:
+        return 0
 
 
 def _meter_with(group: _Group, **limits: float) -> Meter:
@@ -154,3 +160,13 @@ def test_meter_of_a_container_stays_awake():
     meter = _meter_with(group)
     meter.look(2.0)
     assert meter.next_look == pytest.approx(2.1)
+
+
+@pytest.mark.parametrize(("counts", "tasks", "near"), [(True, 9, ["processes"]), (False, None, [])])
+def test_threads_of_an_engine_are_not_reported_as_processes(counts, tasks, near):
+    group = _Group()
+    group.tasks = 11
+    meter = _meter_with(group, counts_tasks=counts)
+    meter._groups = Groups(processes=10)
+    assert [name for name, *_ in meter.look(2.0)] == near
+    assert meter.usage(2.0)["processes"] == tasks
