@@ -199,6 +199,31 @@ def test_kill_ends_everything_that_a_process_started(sandbox):
 # -- terminals -------------------------------------------------------------------------------------------------
 
 
+def test_many_idle_commands_leave_the_warden_free():
+    """Without control groups, each command is sampled: a look at the whole host for each would take all of its time."""
+    with Sandbox.create(timeout=60, processes=40) as sandbox:
+        waiting = [sandbox.start_command(["sleep", "60"]) for _ in range(24)]
+        stat = Path(f"/proc/{warden_process.current().pid}/stat")
+        time.sleep(0.5)
+        before, begin = sum(map(int, stat.read_text().split()[13:15])), time.monotonic()
+        time.sleep(1)
+        used = (sum(map(int, stat.read_text().split()[13:15])) - before) / os.sysconf("SC_CLK_TCK")
+        assert used < 0.5 * (time.monotonic() - begin)
+        assert all(each.poll() is None for each in waiting)
+
+
+@pytest.mark.needs("cgroup-pids")
+def test_command_without_a_process_is_refused_at_once():
+    with Sandbox.create(timeout=60, processes=2) as sandbox:
+        running = [sandbox.start_command(["sleep", "60"]) for _ in range(2)]
+        begin = time.monotonic()
+        refused = sandbox.run_command(["true"])
+        assert time.monotonic() - begin < 5
+        assert "raise the limit on processes" in refused.error.message
+        running[0].kill()
+        sandbox.run_command(["true"]).check()
+
+
 def screen(terminal, until, seconds=10):
     seen = b""
     while until not in seen:

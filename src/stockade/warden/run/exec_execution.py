@@ -63,7 +63,7 @@ class ExecExecution:
         """``control`` leads to the init and to the exec's process. ``group`` counts for this exec alone."""
         self._loop, self._control, self._launch, self._sandbox = events, control, launch, sandbox
         self.streams, self.uid, self.group = streams, sandbox.uid, group
-        self.tree = ExecTree(sandbox.head, group, sandbox.heads)
+        self.tree = ExecTree(sandbox.head, group, sandbox.heads, sandbox.census)
         self.name = "the first process of the exec"
         self.serves = launch.serves
         self.collect_fds: list[int] = []
@@ -230,12 +230,14 @@ class ExecExecution:
 
     def sample(self, bound: int | None) -> Sample:
         """Return memory, CPU time and tasks of the exec's processes, from /proc."""
-        return tree.sample_of(self.tree.members(), bound)
+        return tree.sample_of(self.tree.recent(), bound)
 
     def check(self, now: float, *, starting: bool) -> float:
         """Report an exec whose process cannot start any more. Return when to check again."""
         if self._silent and starting:
             self._callbacks.on_trouble("the init of the sandbox gave up the exec's process")
+            if self._pidfd < 0:  # no copy of the socket is left, and its process would have held one: there is none
+                self._callbacks.on_death()
         return now + _LOOK_SECONDS if starting else float("inf")
 
     def standing_still(self) -> str:

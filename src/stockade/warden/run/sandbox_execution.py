@@ -14,6 +14,7 @@ from stockade.warden import protocol, stdio
 from stockade.warden.cold.instance import TERMINALS, send_with
 from stockade.warden.run import execution as requests
 from stockade.warden.run.exec_execution import ExecExecution
+from stockade.warden.run.exec_tree import Census
 from stockade.warden.run.sandbox_pause import SandboxPause
 from stockade.warden.run.slot_execution import SlotExecution
 
@@ -48,6 +49,8 @@ class SandboxExecution(SlotExecution):
     _moved: tuple[Any, ...] = ()
     _active = 0.0
     _pause: SandboxPause
+    census: Census
+    """Its processes, for the execs that no group counts."""
     _terminals = -1
     """The folder of the sandbox's own pseudo-terminals."""
 
@@ -58,6 +61,7 @@ class SandboxExecution(SlotExecution):
         if kind == "exec":
             self._execs, self._left, self._active = {}, [], time.monotonic()
             self._pause = SandboxPause(self._processes, lambda: (*self._execs, *self._left))
+            self.census = Census(self.head)
             self._owner.sandboxes.add(self._launch.sandbox, self)
         super()._on_report(kind, fields)
 
