@@ -1,4 +1,8 @@
-"""Count locks on ranges of files. The kernel charges their memory to no account (proc_locks(5), fcntl(2))."""
+"""Count locks on ranges of files. The kernel charges their memory to no account (proc_locks(5), fcntl(2)).
+
+To open the list, the kernel waits until no processor changes a lock (``percpu_down_write``): some ten milliseconds, for
+which the reader sleeps. So the list must not be read more often than there can be news in it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ EACH = 256
 """Bytes of kernel memory for each lock."""
 MOST = 16_384
 """Most lines of the list that are read. For every page of the list, the kernel walks it from the start again."""
+CPU_SECONDS = MOST * 2e-7
+"""Less CPU time than it takes to get ``MOST`` locks."""
 _FEW = 1_024
 _CHUNK = 1 << 16
 _FRESH_SECONDS = 0.05

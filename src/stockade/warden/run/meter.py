@@ -213,7 +213,8 @@ class Meter:
 
     def _memory_held(self, group: Group, limit: int) -> int:
         """Return the memory of the tree, with socket buffers and locks that its control group does not count."""
-        uncounted = self._uncounted.held(self._head, limit, all_kinds=not group.counts_sockets)
+        cpu = self._seen if self._has_cpu else None
+        uncounted = self._uncounted.held(self._head, limit, all_kinds=not group.counts_sockets, cpu=cpu)
         held = group.memory_held(0 if uncounted else int(NEAR * limit)) + uncounted
         self._uncounted_bytes = held if uncounted or group.uncounted_sockets() else 0
         self._peak_uncounted_bytes = max(self._peak_uncounted_bytes, self._uncounted_bytes)

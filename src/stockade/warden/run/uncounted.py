@@ -18,6 +18,7 @@ class UncountedMemory:
         self._watch = watch
         self.locks = 0
         """The locks of the run at the last look."""
+        self._listed_at = 0.0  # the CPU time of the run when the list of locks was read
         self.cost = 0.0
         """The CPU seconds that the tables of sockets took at the last look."""
 
@@ -26,12 +27,14 @@ class UncountedMemory:
         """Whether the run holds as many locks as any run may."""
         return self.locks >= locks.MOST
 
-    def held(self, head: int, enough: int, *, all_kinds: bool) -> int:
+    def held(self, head: int, enough: int, *, all_kinds: bool, cpu: float | None = None) -> int:
         """Return the bytes of both. Of sockets, no more than ``enough`` are read.
 
-        ``all_kinds`` means that no control group counts any socket.
+        ``all_kinds`` means that no control group counts any socket. ``cpu`` is the CPU time of the run, if one counts
+        it: a run gets no locks without it, so the list of locks is read again only after some.
         """
-        self.locks = locks.held(head)
+        if cpu is None or cpu - self._listed_at >= locks.CPU_SECONDS:
+            self.locks, self._listed_at = locks.held(head), cpu or 0.0
         return self.locks * locks.EACH + self._of_sockets(head, enough, all_kinds=all_kinds)
 
     def _of_sockets(self, head: int, enough: int, *, all_kinds: bool) -> int:
