@@ -62,7 +62,7 @@ WATCHERS = (
     Protection("count of connections that were reset", (("linux/sockets.py", "hidden = max(0, queued - waiting)", "hidden = queued = 0"),), ("memory/reset_connections",)),
     Protection("rule on memory that no process's limits count", (("planning/syscall_filter.py", "    return filters.without_shared_memory(table) if rules.refuse_shared_memory else table", "    return table"),),
                ("memory/shared_and_dropped", "memory/memfd", "memory/sysv_segment", "memory/pages_in_pipes"), given=_NO_GROUPS),
-    Protection("watch on locks of files", ((_UNCOUNTED, "self.locks = locks.held(head)", "self.locks = 0"),), ("memory/file_locks",)),
+    Protection("watch on locks of files", ((_UNCOUNTED, "= locks.held(head), cpu or 0.0", "= 0, cpu or 0.0"),), ("memory/file_locks",)),
     Protection("sampled memory", ((_METER, 'used >= watch.sampled_memory', 'False'),),
                ("memory/grandchildren", "memory"), given=_NO_GROUPS),
     Protection("sampled CPU time", ((_METER, "self._cpu = max(self._cpu, sample.cpu_seconds - self._reaped_before - self._spent)", "pass"),),
