@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test test-user test-integrations test-projects test-pythons fuzz-embedded check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-docker docker attacks-podman podman gvisor microvm attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test test-user test-integrations test-projects test-pythons fuzz-embedded fuzz-service check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-docker docker attacks-podman podman gvisor microvm attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -152,6 +152,9 @@ soak: $(ENGINES) ## make 2,000 runs, 16 at a time, and check that nothing is lef
 
 test-pythons: ## run unit tests, native's conformance and scripts on every CPython from 3.11 on that is installed
 	scripts/pythons.sh $(VENV)/pythons
+
+fuzz-service: $(STAMP) ## ask a real service for what its schema allows, with schemathesis (10 minutes); make test asks for a part
+	STOCKADE_WHOLE=1 $(BIN)/python -m pytest -q tests/system/test_service_schema.py
 
 fuzz-embedded: $(STAMP) ## compare scripts with CPython over generated programs (PROGRAMS=5000 START=0; 5 minutes)
 	$(BIN)/python -W ignore -m tests.unit.embedded.differential --programs $(or $(PROGRAMS),5000) --start $(or $(START),0)

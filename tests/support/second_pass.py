@@ -45,11 +45,14 @@ ABOVE_THE_WARDEN = {
     "tests/system/test_launch_template.py": "a template is bytes that caller and warden remember",
     "tests/system/test_mcp.py": "the server is a caller like any other",
     "tests/system/test_metered.py": "a metered run is a native run whose command is the interpreter",
+    "tests/system/test_monitor.py": "alerts are made in hooks, which run in the caller",
     "tests/system/test_operations.py": "an agent counts inside the interpreter",
     "tests/system/test_results.py": "the verdict is computed from a report",
     "tests/system/test_sandbox_pool.py": "a pool is a list of the caller's, and sandboxes run again",
     "tests/system/test_service_judge0.py": "the service runs again; this interface reads and writes its queue",
+    "tests/system/test_service_schema.py": "the service runs again; a schema is the same for every user",
     "tests/system/test_streaming.py": "the warden passes bytes on alike; processes left behind are looked for elsewhere",
+    "tests/system/test_tracing.py": "a span is made in hooks, which run in the caller",
     "tests/system/test_warm_ruby.py": "the warm interpreters of Python run again, and a zygote starts alike in each language",
 }
 """Modules of which nothing depends on the user, with the reason."""

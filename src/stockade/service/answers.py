@@ -47,6 +47,19 @@ class Problem(BaseModel):
     message: str
 
 
+_OF_EVERY_REQUEST = (400, 401, 408, 413, 422, 503)
+"""Refusals of the gate, and of a request that is not as the schema says."""
+
+
+def refusals(*more: int, own: Any = None) -> dict[int | str, dict[str, Any]]:
+    """Return how the schema describes refusals: those that every request may get, and ``more``.
+
+    ``own`` is the type of an emulated API's own refusals, which then may come with the same status.
+    """
+    model = Problem if own is None else Problem | own
+    return {status: {"model": model} for status in sorted({*_OF_EVERY_REQUEST, *more})}
+
+
 def shown(row: Row, shape: Shape = "text") -> str:
     """Return a run as JSON, with its result if ``row`` has it."""
     text = getattr(row, "result", None)

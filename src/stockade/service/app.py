@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Response
-from fastapi.responses import PlainTextResponse
 
 from stockade import __version__
 from stockade.service import batches, kill, sandbox_fusion
-from stockade.service.answers import Problem, Run, Runs, Shape, page, shown
+from stockade.service.answers import Run, Runs, Shape, page, refusals, shown
 from stockade.service.batches import Format, Repeat, accepted
 from stockade.service.database import FINISHED, LEASED
 from stockade.service.depends import DOCUMENTED, KeyOf, OperatorOf, StateOf, known_query
@@ -24,12 +23,9 @@ from stockade.service.state import State
 _DESCRIPTION = "Runs untrusted code in sandboxes: every resource bounded, the host out of reach."
 _Wait = Annotated[float, Query(ge=0, le=60, description="seconds to wait for the result")]
 _LISTED = {"queued": "queued", "running": LEASED, "finished": FINISHED}
-health = APIRouter()
-api = APIRouter(
-    prefix="/v1",
-    dependencies=DOCUMENTED,
-    responses={status: {"model": Problem} for status in (400, 401, 403, 404, 408, 413, 422, 429, 503)},
-)
+health = APIRouter(responses=refusals())
+api = APIRouter(prefix="/v1", dependencies=DOCUMENTED, responses=refusals(403, 404, 429))
+metrics = APIRouter(dependencies=DOCUMENTED, responses=refusals(403))
 
 
 def make(state: State) -> FastAPI:
@@ -43,9 +39,6 @@ def make(state: State) -> FastAPI:
         app.include_router(emulated)
     add_handlers(app)
     return app
-
-
-metrics = APIRouter(dependencies=DOCUMENTED)
 
 
 @api.post("/runs", status_code=202, response_model=Run, responses={200: {"model": Run}}, summary="Accept a run")
@@ -115,14 +108,17 @@ async def _health() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@health.get("/readyz", summary="Whether a worker takes runs", responses={503: {"model": Problem}})
+@health.get("/readyz", summary="Whether a worker takes runs")
 async def _ready(state: StateOf) -> dict[str, str]:
     if not state.ready or state.stopping:
         raise Refused(503, "NotReady", "no worker takes runs now; those that are accepted wait", retry=1)
     return {"status": "ok"}
 
 
-@metrics.get("/metrics", response_class=PlainTextResponse, summary="The figures of the service for prometheus")
+@metrics.get(
+    "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    summary="The figures of the service for prometheus",
+)  # fmt: skip
 async def _metrics(state: StateOf, _of: OperatorOf) -> Response:
     text = state.metrics.text(await state.call(state.queue.counts), await state.call(state.sandboxes.count))
     return Response(text, media_type=CONTENT_TYPE)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from stockade.core.errors import FieldProblem, JobError, PolicyError
-from stockade.service.answers import Problem, Run, Shape, shown
+from stockade.service.answers import Run, Shape, refusals, shown
 from stockade.service.database import FINISHED, LEASED, QUEUED, Row
 from stockade.service.depends import DOCUMENTED, KeyOf, StateOf
 from stockade.service.errors import Refused
@@ -28,11 +28,7 @@ Format = Annotated[Shape, Query(description="text: streams as text; full: every 
 Repeat = Annotated[
     str | None, Header(description="the same word again gives the same run or batch", pattern="^[!-~]{1,128}$")
 ]
-api = APIRouter(
-    prefix="/v1/batches",
-    dependencies=DOCUMENTED,
-    responses={status: {"model": Problem} for status in (400, 401, 404, 408, 413, 422, 429, 503)},
-)
+api = APIRouter(prefix="/v1/batches", dependencies=DOCUMENTED, responses=refusals(404, 429))
 
 
 class BatchRequest(BaseModel):

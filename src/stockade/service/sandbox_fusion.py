@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stockade.runs.result import Outcome, Result
+from stockade.service.answers import refusals
 from stockade.service.database import FINISHED, Row
 from stockade.service.depends import DOCUMENTED, KeyOf, StateOf
 from stockade.service.errors import Refused
@@ -27,7 +28,7 @@ _LONGEST_SECONDS = 3600.0
 _TIMES = ("wall_time", "cpu_time")
 _Seconds = Annotated[float, Field(gt=0, le=3600)]
 
-api = APIRouter(prefix="/sandbox-fusion", dependencies=DOCUMENTED)
+api = APIRouter(prefix="/sandbox-fusion", dependencies=DOCUMENTED, responses=refusals(501))
 
 
 class RunCode(BaseModel):

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Body, Query
 from fastapi.responses import JSONResponse
 
 from stockade import __version__
+from stockade.service.answers import refusals
 from stockade.service.database import Row
 from stockade.service.depends import DOCUMENTED, KeyOf, StateOf
 from stockade.service.errors import Refused
@@ -28,7 +29,10 @@ _Encoded = Annotated[bool, Query(description="contents, and the message, are bas
 _Fields = Annotated[str | None, Query(description="names with commas between them, or *")]
 _SCHEMA = {"requestBody": {"content": {"application/json": {"schema": Submission.model_json_schema()}}}}
 
-api = APIRouter(prefix="/judge0", dependencies=DOCUMENTED)
+_Messages = dict[str, list[str]]
+api = APIRouter(
+    prefix="/judge0", dependencies=DOCUMENTED, responses=refusals(404, 501, own=_Messages | list[_Messages])
+)
 
 
 @api.get("/languages", summary="List the languages")

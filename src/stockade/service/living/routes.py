@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from stockade.core.strict_json import dumps
-from stockade.service.answers import Problem, Shape
+from stockade.service.answers import Problem, Shape, refusals
 from stockade.service.depends import DOCUMENTED, KeyOf, StateOf
 from stockade.service.errors import Refused
 from stockade.service.living.calls import OwnerGone
@@ -51,9 +51,7 @@ _PlaceOf = Annotated[_Place, Depends(_place)]
 api = APIRouter(
     prefix="/v1/sandboxes",
     dependencies=DOCUMENTED,
-    responses={
-        status: {"model": Problem} for status in (400, 401, 403, 404, 408, 409, 410, 413, 422, 429, 501, 503, 504)
-    },
+    responses=refusals(403, 404, 409, 410, 429, 501, 504),
 )
 
 
