@@ -34,6 +34,7 @@ NOTEBOOKS = (  # a cell is a piece of source in a notebook
         f"service/living/{name}.py"
         for name in ("cells", "owner", "remote_steps", "requests", "routes", "sandbox", "sandboxes")
     ),
+    "service/mcp/place.py",
     "integrations/smolagents/executor.py",
     "integrations/jupyter/provisioner.py",
     "__init__.py",

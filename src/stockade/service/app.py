@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Response
+from starlette.routing import Route
 
 from stockade import __version__
-from stockade.service import batches, kill, sandbox_fusion
+from stockade.service import batches, kill, mcp, sandbox_fusion
 from stockade.service.answers import Run, Runs, Shape, page, refusals, shown
 from stockade.service.batches import Format, Repeat, accepted
 from stockade.service.database import FINISHED, LEASED
@@ -35,6 +36,7 @@ def make(state: State) -> FastAPI:
     for native in (health, api, batches.api, living.api, metrics):
         app.include_router(native, dependencies=[Depends(known_query)])
     app.router.add_websocket_route(terminals.PATH, terminals.terminal)
+    app.router.routes.append(Route(mcp.PATH, mcp.application(state)))
     for emulated in (sandbox_fusion.api, judge0.api):  # their clients send parameters that have no effect
         app.include_router(emulated)
     add_handlers(app)

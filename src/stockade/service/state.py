@@ -42,6 +42,8 @@ class State:
         self.ready = False
         """Whether a worker takes runs."""
         self.stopping = False
+        self.at_stop: list[Callable[[], None]] = []
+        """What else to do when the front begins to end."""
         self._asked: dict[str, asyncio.Future[str]] = {}
         self._numbers = count()
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
@@ -148,3 +150,5 @@ class State:
         self.calls.follow("")
         for run in self._waiting:
             self.ended(run)
+        for each in self.at_stop:
+            each()

@@ -6,11 +6,12 @@ the database or the queue.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import zipfile
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import wsproto
 from wsproto import events
@@ -18,6 +19,7 @@ from wsproto import events
 from stockade.core.errors import SetupError
 from stockade.languages.registry import BUILT_IN
 from stockade.runs.result import Result
+from stockade.service import mcp
 from stockade.service.keys import Key
 from stockade.service.queue import CANCELLED
 from stockade.service.requests import RunRequest, record_of
@@ -37,6 +39,9 @@ def _archive() -> bytes:
 
 
 _SOCKET = "WEBSOCKET"
+_NO_SESSIONS = (429, 501, 503)
+"""The operator allows none, or MCP is not installed."""
+_INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "warm-up", "version": "1"}}
 _REQUESTS = (
     ("GET", "/openapi.json", b"", 200),
     ("GET", "/healthz", b"", 200),
@@ -75,6 +80,7 @@ async def warm_up(app: ASGIApp, state: State) -> None:
     Result.from_dict(json.loads(json.dumps(CANCELLED.to_dict()))).as_json()
     state.metrics.text({})
     _open_socket()
+    await _mcp(app)
 
 
 def _open_socket() -> None:
@@ -95,11 +101,44 @@ def _open_socket() -> None:
         list(receiver.events())
 
 
+async def _mcp(app: ASGIApp) -> None:
+    """Have an MCP session with a call that no worker takes. Raises ``SetupError``."""
+    opened, headers, _ = await _answer(app, "POST", mcp.PATH, _message("initialize", 1, _INITIALIZE))
+    if opened in _NO_SESSIONS:
+        return
+    session = (b"mcp-session-id", headers.get(b"mcp-session-id", b""))
+    answers = [
+        (await _answer(app, "POST", mcp.PATH, body, session))[2]
+        for body in (
+            _message("notifications/initialized"),
+            _message("tools/list", 2),
+            _message("tools/call", 3, {"name": "run_python", "arguments": {"code": "1"}}),
+            _message("tools/call", 4, {"name": "plan"}),
+        )
+    ]
+    ended = (await _answer(app, "DELETE", mcp.PATH, b"", session))[0]
+    if opened != 200 or ended != 200 or b"no worker" not in answers[2]:
+        raise SetupError(f"the service answers MCP with {opened}, {answers!r:.400} and {ended}; report this")
+
+
+def _message(method: str, number: int | None = None, params: Any = None) -> bytes:
+    message = {"jsonrpc": "2.0", "method": method, "params": params or {}}
+    return json.dumps(message | ({} if number is None else {"id": number})).encode()
+
+
 async def _status(app: ASGIApp, method: str, path: str, body: bytes) -> int:
+    return (await _answer(app, method, path, body))[0]
+
+
+async def _answer(
+    app: ASGIApp, method: str, path: str, body: bytes, *more: tuple[bytes, bytes]
+) -> tuple[int, dict[bytes, bytes], bytes]:
+    """Return the status, the headers and the body of an answer."""
+    accept = (b"accept", b"application/json, text/event-stream")
     scope = {
         "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "scheme": "http",
         "method": method, "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
-        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json"), accept, *more],
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "state": {"key": Key(0, "", operator=True)},
     }  # fmt: skip
     if method == _SOCKET:
@@ -110,13 +149,17 @@ async def _status(app: ASGIApp, method: str, path: str, body: bytes) -> int:
             "extensions": {"websocket.http.response": {}},
         }
         scope["headers"] = [(b"host", b"localhost"), (b"origin", b"http://elsewhere")]
-    statuses = []
+    begun: list[Message] = []
+    pieces, left = [], [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
+        if not left:
+            await asyncio.Event().wait()  # the client stays
+        return left.pop()
 
     async def send(message: Message) -> None:
-        statuses.extend([message["status"]] if message["type"].endswith("http.response.start") else [])
+        begun.extend([message] if message["type"].endswith("http.response.start") else [])
+        pieces.append(message.get("body", b""))
 
     await app(scope, receive, send)
-    return int(statuses[0])
+    return int(begun[0]["status"]), dict(begun[0]["headers"]), b"".join(pieces)

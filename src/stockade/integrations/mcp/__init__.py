@@ -10,7 +10,7 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"{error}; install it with: pip install 'stockade[mcp]'", name=error.name) from error
 
-from stockade.integrations.mcp.places import DEFAULT_LIMITS, Living, Place, Single, choose
+from stockade.integrations.mcp.places import DEFAULT_LIMITS, Keeping, Living, Place, Single, choose
 from stockade.integrations.mcp.server import make_server, serve
 
-__all__ = ["DEFAULT_LIMITS", "Living", "Place", "Single", "choose", "make_server", "serve"]
+__all__ = ["DEFAULT_LIMITS", "Keeping", "Living", "Place", "Single", "choose", "make_server", "serve"]

@@ -24,7 +24,6 @@ _FULL = re.compile(r"No space left on device|\[Errno 28\]")
 _LARGE = re.compile(r"File too large|\[Errno 27\]|File size limit exceeded")
 _READ_ONLY = re.compile(r"Read-only file system|\[Errno 30\]")
 _PROCESSES = re.compile(r"Resource temporarily unavailable|can't start new thread|[Cc]annot fork|pthread_create")
-_ALLOW = "--allow HOST:443 when starting 'stockade mcp'"
 
 
 def advice(answer: RunAnswer, place: Place, seconds: float) -> str:
@@ -41,11 +40,11 @@ def _about_end(answer: RunAnswer, place: Place, seconds: float) -> str:
             f"{place.longest:g}); a server belongs into the background: run_command with 'COMMAND > log 2>&1 &'."
         )
     if answer.limit is not None:
-        return f"It needs less {answer.limit}, or the user starts 'stockade mcp' with --limit {answer.limit}=MORE."
+        return f"It needs less {answer.limit}, or {place.remedies.more.format(answer.limit)}."
     if answer.outcome == "died":
         return (
             "The variables are gone, the files are kept, and the next run_python starts a fresh interpreter. If a "
-            "limit ended it, work on smaller parts, or the user starts 'stockade mcp' with --limit NAME=MORE."
+            f"limit ended it, work on smaller parts, or {place.remedies.more.format('NAME')}."
         )
     return for_text(text, place)
 
@@ -64,15 +63,15 @@ def _sentences(place: Place) -> tuple[tuple[re.Pattern[str], str], ...]:
         for limit in (Guarantee.DISK, Guarantee.FILE_SIZE, Guarantee.PROCESSES, Guarantee.MEMORY)
     )
     network = (
-        f"The sandbox has no network; the user can open single targets by {_ALLOW}."
+        f"The sandbox has no network; {place.remedies.target}."
         if place.policy.network == "none"
         else "The sandbox reaches only the targets that the user allowed; the tool plan lists them."
     )
     return (
-        (_MODULE, "The sandbox has no package {}; do without it, or the user starts 'stockade mcp' with --with {}."),
+        (_MODULE, f"The sandbox has no package {{}}; do without it, or {place.remedies.package}."),
         (_NETWORK, network),
-        (_MEMORY, f"{memory} of memory was not enough: work on smaller parts, or the user starts 'stockade mcp' with "
-                  "--limit memory=MORE."),
+        (_MEMORY, f"{memory} of memory was not enough: work on smaller parts, or "
+                  f"{place.remedies.more.format('memory')}."),
         (_FULL, f"The disk of {disk} is full: remove files, or write less."),
         (_LARGE, f"A file has {file_size} at most here: write smaller ones."),
         (_READ_ONLY, "Only the workspace and /tmp can be written, and the workspace only if the user gave --access."),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stockade.api.asynchronous.runner import AsyncRunner
 from stockade.api.asynchronous.sandbox import AsyncSandbox
@@ -15,15 +15,20 @@ from stockade.api.exec_limits import checked_seconds
 from stockade.api.job_arguments import job_from_command
 from stockade.api.programs import command_of
 from stockade.api.runner import Runner
+from stockade.api.sessions.files import LONGEST_FILE
 from stockade.api.sessions.records import CellLimits
 from stockade.core.errors import BackendUnavailable, PlanError, SandboxClosed
 from stockade.policy.guarantees import Guarantee
 
 if TYPE_CHECKING:
     from stockade.api.select import Selection
+    from stockade.api.sessions.files import FileInfo
+    from stockade.api.sessions.records import CellOutput, CellResult, Display
     from stockade.planning.plan import Plan
     from stockade.policy.ceiling import Given
-    from stockade.policy.model import PolicyLike
+    from stockade.policy.guarantees import Enforcement
+    from stockade.policy.model import Policy, PolicyLike
+    from stockade.runs.result import Result
 
 DEFAULT_LIMITS: Mapping[str, Any] = {
     "wall_time": "10min", "cpu_time": "10min", "memory": "1GiB", "disk": "512MiB", "file_size": "256MiB",
@@ -35,47 +40,65 @@ _LONGEST = 3600.0
 _PICTURES = 8 << 20
 
 
+class Remedies(NamedTuple):
+    """The people who can change a place, and how, as ends of sentences in which {} is the limit or the package."""
+
+    more: str
+    package: str
+    target: str
+
+
+LOCAL = Remedies(
+    more="the user starts 'stockade mcp' with --limit {}=MORE",
+    package="the user starts 'stockade mcp' with --with {}",
+    target="the user can open single targets by --allow HOST:443 when starting 'stockade mcp'",
+)
+
+
+class Held(NamedTuple):
+    """The backend of a place, and what holds each guarantee."""
+
+    backend: str
+    isolation: str
+    enforcement: Mapping[Guarantee, Enforcement]
+
+    @classmethod
+    def by(cls, plan: Plan) -> Held:
+        """Return what a plan says."""
+        return cls(plan.backend, plan.isolation.value, plan.enforcement)
+
+
 class Place:
-    """The common part of both kinds of place: a plan, and the longest time of a call."""
+    """The common part of all kinds of place: a policy, and the longest time of a call."""
 
     keeps_state = False
+    remedies = LOCAL
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.policy = plan, plan.policy
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
 
     @property
     def longest(self) -> float:
         """The most seconds that one call may take."""
         return self.policy.limits.figure(Guarantee.WALL_TIME) or _LONGEST
 
+    async def held(self) -> Held:
+        """Return what is guaranteed here."""
+        raise NotImplementedError
+
     async def close(self) -> None:
         """End everything that runs here."""
 
 
-class Single(Place):
-    """Each call runs in a fresh sandbox. It is for hosts and backends where no sandbox can live."""
-
-    def __init__(self, policy: PolicyLike, how: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-        super().__init__(Runner(policy, **how).plan)
-        _check(self.plan, options)
-        self._policy, self._how = policy, how
-        self.options = options
-
-    def runner(self, seconds: float) -> AsyncRunner:
-        """Return a runner whose runs take ``seconds`` at most."""
-        return AsyncRunner(self._policy, timeout=seconds, **self._how)
-
-
-class Living(Place):
-    """A single sandbox for all calls. It starts at the first call, and a fresh one starts after its end."""
+class Keeping(Place):
+    """A place with a single sandbox for all calls. It starts at the first call, and a fresh one after its end."""
 
     keeps_state = True
+    ENDED = "The sandbox had ended; this is a fresh one: files and variables of earlier calls are gone."
+    AFRESH = "The interpreter is a fresh one: variables of earlier calls are gone, files are kept."
 
-    def __init__(self, chosen: Selection, options: Mapping[str, Any]) -> None:
-        super().__init__(chosen.plan)
-        self._options = options
-        self._sandbox: AsyncSandbox | None = None
-        self._interpreter: AsyncInterpreter | None = None
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy)
         self._turn = asyncio.Lock()
         self._news = ""
 
@@ -84,18 +107,91 @@ class Living(Place):
         news, self._news = self._news, ""
         return news
 
-    async def sandbox(self) -> AsyncSandbox:
-        """Return the sandbox; start one at the first call, and after its end."""
+    async def cell(self, code: str, seconds: float, on_event: Callable[[CellOutput | Display], None]) -> CellResult:
+        """Run Python code in the interpreter, started again if it has ended. ``on_event`` may get its output."""
+        raise NotImplementedError
+
+    async def command(self, argv: list[str], *, cwd: str | None, stdin: str | None, seconds: float) -> Result:
+        """Run a command."""
+        raise NotImplementedError
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Write a whole file, with the folders above it."""
+        raise NotImplementedError
+
+    async def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        raise NotImplementedError
+
+    async def list(self, path: str, most: int) -> Sequence[FileInfo]:
+        """Return the entries of a folder, of at most ``most``."""
+        raise NotImplementedError
+
+
+class Single(Place):
+    """Each call runs in a fresh sandbox. It is for hosts and backends where no sandbox can live."""
+
+    def __init__(self, policy: PolicyLike, how: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        self.plan = Runner(policy, **how).plan
+        super().__init__(self.plan.policy)
+        _check(self.plan, options)
+        self._policy, self._how = policy, how
+        self.options = options
+
+    async def held(self) -> Held:
+        """Return what is guaranteed here."""
+        return Held.by(self.plan)
+
+    def runner(self, seconds: float) -> AsyncRunner:
+        """Return a runner whose runs take ``seconds`` at most."""
+        return AsyncRunner(self._policy, timeout=seconds, **self._how)
+
+
+class Living(Keeping):
+    """The place of a local server: a sandbox of this process."""
+
+    def __init__(self, chosen: Selection, options: Mapping[str, Any]) -> None:
+        super().__init__(chosen.plan.policy)
+        self.plan = chosen.plan
+        self._options = options
+        self._sandbox: AsyncSandbox | None = None
+        self._interpreter: AsyncInterpreter | None = None
+
+    async def held(self) -> Held:
+        """Return what is guaranteed here."""
+        return Held.by(self.plan)
+
+    async def cell(self, code: str, seconds: float, on_event: Callable[[CellOutput | Display], None]) -> CellResult:
+        """Run Python code in the interpreter, started again if it has ended. ``on_event`` gets its output."""
+        return await (await self._python()).run(code, timeout=seconds, on_event=on_event)
+
+    async def command(self, argv: list[str], *, cwd: str | None, stdin: str | None, seconds: float) -> Result:
+        """Run a command."""
+        return await (await self._started()).run_command(argv, cwd=cwd, stdin=stdin, timeout=seconds)
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Write a whole file, with the folders above it."""
+        await (await self._started()).files.write(path, data)
+
+    async def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        content: bytes = await (await self._started()).files.read_bytes(path, max_bytes=LONGEST_FILE)
+        return content
+
+    async def list(self, path: str, most: int) -> Sequence[FileInfo]:
+        """Return the entries of a folder, of at most ``most``."""
+        found: Sequence[FileInfo] = await (await self._started()).files.list(path, max_entries=most)
+        return found
+
+    async def _started(self) -> AsyncSandbox:
         async with self._turn:
             return await self._open()
 
-    async def interpreter(self) -> AsyncInterpreter:
-        """Return the interpreter, started again if it has ended."""
+    async def _python(self) -> AsyncInterpreter:
         async with self._turn:
             sandbox = await self._open()
             if self._interpreter is not None and not self._interpreter.alive:
-                self._interpreter = None
-                self._news = "The interpreter is a fresh one: variables of earlier calls are gone, files are kept."
+                self._interpreter, self._news = None, self.AFRESH
             if self._interpreter is None:
                 self._interpreter = await sandbox.interpreter(limits=self._cell_limits())
             return self._interpreter
@@ -111,9 +207,7 @@ class Living(Place):
                 await self._sandbox.usage()
             except SandboxClosed:
                 await self._drop()
-                self._news = (
-                    "The sandbox had ended; this is a fresh one: files and variables of earlier calls are gone."
-                )
+                self._news = self.ENDED
         if self._sandbox is None:
             self._sandbox = await AsyncSandbox.create(self.policy, **self._options)
         return self._sandbox

@@ -9,9 +9,10 @@ import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 
-from stockade.integrations.mcp.places import Living, Single
+from stockade.integrations.mcp.places import Keeping, Single
 from stockade.integrations.mcp.tools import LivingTools, SingleTools
 
+_VERSION = version("stockade")  # read once: the front of a service can read no file later
 _INSTRUCTIONS = "Code runs in a sandbox with a limit on every resource. The tool plan shows what is guaranteed. "
 _KEPT = (
     "Files, variables of run_python and background processes last from call to call, until reset, or until nothing has "
@@ -21,11 +22,11 @@ _FRESH = "Each call runs in a fresh sandbox, so put all that belongs together in
 _LOOKS = ("read_file", "list_files", "plan")
 
 
-def make_server(place: Living | Single) -> MCPServer[Any]:
+def make_server(place: Keeping | Single) -> MCPServer[Any]:
     """Return a server whose tools run code in ``place``."""
     text = _INSTRUCTIONS + (_KEPT if place.keeps_state else _FRESH)
-    server: MCPServer[Any] = MCPServer("stockade", version=version("stockade"), instructions=text, log_level="WARNING")
-    tools = LivingTools(place) if isinstance(place, Living) else SingleTools(place)
+    server: MCPServer[Any] = MCPServer("stockade", version=_VERSION, instructions=text, log_level="WARNING")
+    tools = LivingTools(place) if isinstance(place, Keeping) else SingleTools(place)
     for name in tools.NAMES:
         looks = name in _LOOKS
         opens = place.policy.network != "none" and name.startswith("run_")
@@ -36,7 +37,7 @@ def make_server(place: Living | Single) -> MCPServer[Any]:
     return server
 
 
-def serve(place: Living | Single) -> None:
+def serve(place: Keeping | Single) -> None:
     """Serve over standard input and output until the client closes them. Then end everything that runs."""
 
     async def run() -> None:

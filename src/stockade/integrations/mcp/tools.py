@@ -15,13 +15,12 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from stockade.api.sessions.files import LONGEST_FILE
 from stockade.api.sessions.records import CellOutput, Display
 from stockade.core.errors import StockadeError
 from stockade.integrations.mcp import answers
 from stockade.integrations.mcp.advice import advice, for_text
 from stockade.integrations.mcp.answers import FileAnswer, FileEntry, FolderAnswer, HeldGuarantee, PlanAnswer, RunAnswer
-from stockade.integrations.mcp.places import Living, Place, Single
+from stockade.integrations.mcp.places import Keeping, Place, Single
 from stockade.integrations.texts import cut_text
 from stockade.planning.figures import asked
 
@@ -47,9 +46,12 @@ class _Tools(Generic[P]):
     def __init__(self, place: P) -> None:
         self.place = place
 
-    def plan(self) -> Annotated[CallToolResult, PlanAnswer]:
+    # Not a plain function: the server would call it in a thread, and the front of a service can start none.
+    async def plan(self) -> Annotated[CallToolResult, PlanAnswer]:
         """Show what is guaranteed here: every limit, what holds it and how strongly, the network and the workspace."""
         place, policy = self.place, self.place.policy
+        with _reported(place):
+            backend, isolation, enforcement = await place.held()
         held = {
             str(guarantee): HeldGuarantee(
                 limit=asked(policy, guarantee),
@@ -57,11 +59,11 @@ class _Tools(Generic[P]):
                 mechanism=each.mechanism,
                 note=each.note,
             )
-            for guarantee, each in place.plan.enforcement.items()
+            for guarantee, each in enforcement.items()
         }
         answer = PlanAnswer(
-            backend=place.plan.backend,
-            isolation=place.plan.isolation.value,
+            backend=backend,
+            isolation=isolation,
             keeps_state=place.keeps_state,
             network=str(policy.network),
             workspace=f"{policy.filesystem.workspace}, {policy.filesystem.way}",
@@ -83,7 +85,7 @@ class _Tools(Generic[P]):
         return answers.tool_result(answer, answers.as_text(answer), *more, is_error=answer.outcome != "completed")
 
 
-class LivingTools(_Tools[Living]):
+class LivingTools(_Tools[Keeping]):
     """The tools over one sandbox that lives."""
 
     NAMES = ("run_python", "run_command", "write_file", "read_file", "list_files", "reset", "plan")
@@ -95,8 +97,7 @@ class LivingTools(_Tools[Living]):
         """
         seconds, last = self._seconds(timeout), _LastLine()
         with _reported(self.place):
-            interpreter = await self.place.interpreter()
-            call = interpreter.run(code, timeout=seconds, on_event=last.take)
+            call = self.place.cell(code, seconds, last.take)
             answer, pictures = answers.of_cell(await watched(ctx, call, seconds, last.text))
         return self._answer(answer, seconds, self.place.news(), *pictures)
 
@@ -111,8 +112,7 @@ class LivingTools(_Tools[Living]):
         """Run a command in the sandbox and wait for its end. What it puts into the background lives on."""
         seconds = self._seconds(timeout)
         with _reported(self.place):
-            sandbox = await self.place.sandbox()
-            call = sandbox.run_command(_argv(command), cwd=cwd, stdin=stdin or None, timeout=seconds)
+            call = self.place.command(_argv(command), cwd=cwd, stdin=stdin or None, seconds=seconds)
             answer = answers.of_result(await watched(ctx, call, seconds))
         return self._answer(answer, seconds, self.place.news())
 
@@ -125,7 +125,7 @@ class LivingTools(_Tools[Living]):
         """Write a whole file of the sandbox, with the folders above it."""
         with _reported(self.place):
             data = content.encode() if encoding == "utf-8" else base64.b64decode(content, validate=True)
-            await (await self.place.sandbox()).files.write(path, data)
+            await self.place.write(path, data)
         answer = FileAnswer(path=path, size=len(data), offset=0, content="", encoding=encoding, remaining=0)
         return answers.tool_result(answer, _sentences(f"wrote {len(data)} bytes to {path}", self.place.news()))
 
@@ -137,13 +137,13 @@ class LivingTools(_Tools[Living]):
     ) -> Annotated[CallToolResult, FileAnswer]:
         """Read a file of the sandbox, or a part of it. A PNG or JPEG comes back as an image."""
         with _reported(self.place):
-            data = await (await self.place.sandbox()).files.read_bytes(path, max_bytes=LONGEST_FILE)
+            data = await self.place.read(path)
         return answers.of_file(path, data, offset, max_bytes, self.place.news())
 
     async def list_files(self, path: FilePath = ".") -> Annotated[CallToolResult, FolderAnswer]:
         """List a folder of the sandbox."""
         with _reported(self.place):
-            found = await (await self.place.sandbox()).files.list(path, max_entries=_ENTRIES)
+            found = await self.place.list(path, _ENTRIES)
         entries = [FileEntry(name=answers.plain(each.path), kind=each.kind, size=each.size) for each in found]
         lines = [f"{each.kind:<9} {each.size:>10} {each.name}" for each in entries] or ["(empty)"]
         text = "\n".join(filter(None, (*lines, self.place.news())))

@@ -50,9 +50,12 @@ class Owner:
             "create": self._create,
             "fork": self._fork,
             "close": self._close,
+            "hold": self._hold,
+            "plan": self._plan,
             "command": self._command,
             "read": self._read,
             "write": self._write,
+            "list": self._list,
             "remove": self._remove,
             "cell": self._cell,
             "restart": self._restart,
@@ -129,6 +132,27 @@ class Owner:
         if row is None:
             raise SandboxClosed("the sandbox has ended; its key was removed, or the database cannot be written now")
         return _DONE, compact(shown(row))
+
+    async def _hold(self, call: Call, _body: bytes) -> Reply:
+        """Answer at the end of a sandbox. If the front cancels this call, or ends, the sandbox ends too."""
+        kept = self._sandboxes.of(call)
+        try:
+            await kept.ended.wait()
+        finally:
+            await self._sandboxes.end(kept.sandbox.id, "the connection that it belonged to has ended")
+        return _EMPTY, b""
+
+    async def _plan(self, call: Call, _body: bytes) -> Reply:
+        async def plan(kept: Kept) -> bytes:
+            return compact(kept.plan())
+
+        return await self._in(call, plan)
+
+    async def _list(self, call: Call, _body: bytes) -> Reply:
+        async def entries(kept: Kept) -> bytes:
+            return compact(await kept.list(call.path))
+
+        return await self._in(call, entries)
 
     async def _command(self, call: Call, body: bytes) -> Reply:
         request = CommandRequest.model_validate_json(body)

@@ -253,7 +253,7 @@ def asked(service: Service, ask: Ask) -> Steps[Any]:
             status, answer, retry = yield ask
             if status < 400:
                 return answer
-            problem, again = _raised(answer) or error_of(status, answer), status == 503 and retry is not None
+            problem, again = error_in(answer) or error_of(status, answer), status == 503 and retry is not None
         except (OSError, http.client.HTTPException) as error:
             problem, retry, again = service.unreachable(error), None, True
             if ask.fresh and not isinstance(error, ConnectionRefusedError):
@@ -266,7 +266,7 @@ def asked(service: Service, ask: Ask) -> Steps[Any]:
         pause = min(2 * pause or 0.1, 5.0)
 
 
-def _raised(found: Any) -> Exception | None:
+def error_in(found: Any) -> Exception | None:
     """Return the error of the library that an answer describes; ``None`` if it is one of the service."""
     from stockade.api.sessions.files import FileRefused
     from stockade.api.sessions.link import SessionEnded

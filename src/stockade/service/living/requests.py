@@ -77,7 +77,7 @@ class TerminalRequest(Size):
 
 
 Operation = Literal[
-    "create", "fork", "close", "command", "read", "write", "remove", "cell", "restart",
+    "create", "fork", "close", "hold", "plan", "command", "read", "write", "list", "remove", "cell", "restart",
     "terminal", "screen", "keys", "control",
 ]  # fmt: skip
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from stockade.api.asynchronous.sandbox import AsyncSandbox
 from stockade.api.asynchronous.sessions import AsyncInterpreter
@@ -19,6 +20,8 @@ from stockade.service.settings import MIB
 
 _CELL_OUTPUT, _CELL_DISPLAYS = MIB, 4 * MIB
 """As JSON, a byte may become six."""
+MOST_ENTRIES = 1_000
+"""The most entries of a folder that one call lists."""
 
 
 class Terms(NamedTuple):
@@ -36,6 +39,14 @@ class Kept:
         self.sandbox, self.key, self.terms = sandbox, key, terms
         self._interpreters: dict[str, AsyncInterpreter] = {}
         self._turn = asyncio.Lock()
+        self.ended = asyncio.Event()
+        """Set when ``close`` begins."""
+
+    def plan(self) -> dict[str, Any]:
+        """Return what holds each guarantee here."""
+        plan = self.sandbox.plan
+        held = {guarantee.value: each.as_json() for guarantee, each in plan.enforcement.items()}
+        return {"backend": plan.backend, "isolation": plan.isolation.value, "enforcement": held}
 
     async def command(self, request: CommandRequest, shape: Shape) -> bytes:
         """Run a command and return its result as JSON."""
@@ -81,6 +92,11 @@ class Kept:
         """Write a file, and make its folders."""
         await self.sandbox.files.write(path, content)
 
+    async def list(self, path: str) -> list[dict[str, Any]]:
+        """Return the entries of a folder."""
+        found = await self.sandbox.files.list(path, max_entries=MOST_ENTRIES)
+        return [asdict(each) for each in found]
+
     async def remove(self, path: str, *, recursive: bool) -> None:
         """Remove a file or a folder."""
         await self.sandbox.files.remove(path, recursive=recursive)
@@ -95,4 +111,5 @@ class Kept:
 
     async def close(self) -> None:
         """End the sandbox."""
+        self.ended.set()
         await self.sandbox.close()
