@@ -25,7 +25,7 @@ from stockade.service.database import Database
 from stockade.service.gate import Gate, Protocol, SocketProtocol
 from stockade.service.link import ALIVE, READY, REFUSED, Link
 from stockade.service.living.channel import Channel
-from stockade.service.processes import Order
+from stockade.service.processes import Order, at_sigterm
 from stockade.service.state import State
 from stockade.service.warm_up import warm_up
 
@@ -70,7 +70,7 @@ async def _main(order: Order, end: socket.socket, calls: socket.socket, listener
         server.should_exit = True
         state.stop()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+    at_sigterm(stop)
     helpers = [
         asyncio.create_task(each)
         for each in (state.listen(), state.calls.listen(), _beat(link, order.settings.lease / 3))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import secrets
+import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -51,6 +52,16 @@ class Order:
         """Return the order of which ``dump`` made ``text``."""
         settings, parent, holder, link, others, uid = json.loads(text)
         return cls(Settings.load(settings), parent, holder, link, tuple(others), uid)
+
+
+def at_sigterm(stop: Callable[[], None]) -> None:
+    """Call ``stop`` at the first SIGTERM. Later ones are ignored: an event loop that closes would report a failure."""
+
+    def once() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        stop()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, once)
 
 
 class Supervisor:

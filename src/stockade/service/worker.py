@@ -31,7 +31,7 @@ from stockade.service.link import ALERTED, ALIVE, CANCEL, FINISHED, LEFT, REACHE
 from stockade.service.living.channel import Channel
 from stockade.service.living.owner import Owner
 from stockade.service.living.register import Register
-from stockade.service.processes import Order
+from stockade.service.processes import Order, at_sigterm
 from stockade.service.queue import CANCELLED, Leased, Queue
 from stockade.service.requests import Policies, RunRequest, job_of
 from stockade.service.settings import Settings
@@ -203,7 +203,7 @@ async def _main(order: Order, end: socket.socket, calls: socket.socket) -> None:
     settings, policies = order.settings, Policies(order.settings)
     sandboxes = Owner(settings, policies, Register(database), Channel(calls), order.holder)
     worker = Worker(settings, Queue(database, settings), link, order.holder, sandboxes)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    at_sigterm(worker.stop)
     await worker.work()
     link.close()
     database.close()
