@@ -51,8 +51,12 @@ _FACE = {
     "AsyncRemoteFiles": "service.living.async_remote",
     "AsyncRemoteInterpreter": "service.living.async_remote",
     "AsyncRemoteSandbox": "service.living.async_remote",
+    "AnyAsyncStream": "api.interface",
     "AnyAsyncTerminal": "api.interface",
+    "AnyStream": "api.interface",
     "AnyTerminal": "api.interface",
+    "AsyncRemoteStream": "service.streams",
+    "RemoteStream": "service.streams",
     "AsyncRemoteTerminal": "service.living.async_remote_terminal",
     "RemoteFiles": "service.living.remote",
     "RemoteInterpreter": "service.living.remote",
@@ -104,6 +108,7 @@ _FACE = {
     "RunInfo": "runs.hooks",
     "Runner": "api.runner",
     "RunsCode": "api.interface",
+    "StreamsCode": "api.interface",
     "Secret": "runs.secret",
     "Sandbox": "api.sandbox",
     "SandboxPool": "api.sandbox_pool",
@@ -173,9 +178,12 @@ if TYPE_CHECKING:
     from stockade.api.asynchronous.sessions import AsyncShell as AsyncShell
     from stockade.api.asynchronous.sessions import AsyncWatch as AsyncWatch
     from stockade.api.call import call as call
+    from stockade.api.interface import AnyAsyncStream as AnyAsyncStream
     from stockade.api.interface import AnyAsyncTerminal as AnyAsyncTerminal
+    from stockade.api.interface import AnyStream as AnyStream
     from stockade.api.interface import AnyTerminal as AnyTerminal
     from stockade.api.interface import RunsCode as RunsCode
+    from stockade.api.interface import StreamsCode as StreamsCode
     from stockade.api.options import CommandOptions as CommandOptions
     from stockade.api.options import PolicyOptions as PolicyOptions
     from stockade.api.options import RunOptions as RunOptions
@@ -277,6 +285,8 @@ if TYPE_CHECKING:
     from stockade.service.living.remote import RemoteSandbox as RemoteSandbox
     from stockade.service.living.remote_steps import RemoteSandboxOptions as RemoteSandboxOptions
     from stockade.service.living.remote_terminal import RemoteTerminal as RemoteTerminal
+    from stockade.service.streams import AsyncRemoteStream as AsyncRemoteStream
+    from stockade.service.streams import RemoteStream as RemoteStream
     from stockade.workspace.artifacts import ArtifactLimits as ArtifactLimits
     from stockade.workspace.change_set import ChangeSet as ChangeSet
     from stockade.workspace.changes import Change as Change

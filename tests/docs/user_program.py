@@ -81,6 +81,22 @@ async def anywhere_async(local: bool) -> int:
     return len([result.outcome for result in results])
 
 
+def followed_anywhere(local: bool) -> list[int]:
+    runner: stockade.StreamsCode[stockade.AnyStream] = Runner() if local else stockade.Client("http://127.0.0.1:8080")
+    with runner.stream("print(1)", stdin="a") as events:
+        found = [event.at for event in events if isinstance(event, Output)]
+        events.cancel()
+    return [*found, *events.result.stdout_bytes]
+
+
+async def followed_anywhere_async(runner: stockade.StreamsCode[stockade.AnyAsyncStream], local: bool) -> Result:
+    runner = AsyncRunner() if local else stockade.AsyncClient("http://127.0.0.1:8080")
+    async with runner.stream_command(["true"], labels={"user": "ada"}) as events:
+        async for event in events:
+            print(event)
+    return events.result
+
+
 def typed_anywhere(local: stockade.Sandbox, there: stockade.RemoteSandbox) -> list[bytes]:
     terminals: list[stockade.AnyTerminal] = [local.terminal(rows=30), there.terminal(["sh"], columns=100)]
     for each in terminals:

@@ -1,12 +1,13 @@
-"""The type that runners and clients share: whatever runs code, here or on a service."""
+"""The types that the library and the clients of a service share: whatever runs code, and what it returns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TypedDict, TypeVar, Unpack
 
 if TYPE_CHECKING:
+    from stockade.runs.events import Event
     from stockade.runs.result import Result
 
 Returned_co = TypeVar("Returned_co", covariant=True)
@@ -41,6 +42,73 @@ class RunsCode(Protocol[Returned_co]):
 
     def run_command(self, argv: Sequence[str], **options: Unpack[PortableOptions]) -> Returned_co:
         """Run a command."""
+
+
+class StreamsCode(Protocol[Returned_co]):
+    """Whatever runs code and tells what happens meanwhile, here or on a service.
+
+    ``Runner`` and ``Client`` are ``StreamsCode[AnyStream]``; ``AsyncRunner`` and ``AsyncClient`` are
+    ``StreamsCode[AnyAsyncStream]``. Type checkers alone use it.
+    """
+
+    def stream(self, source: str | bytes, **options: Unpack[PortableRunOptions]) -> Returned_co:
+        """Run source text, and return its events while they happen."""
+
+    def stream_command(self, argv: Sequence[str], **options: Unpack[PortableOptions]) -> Returned_co:
+        """Run a command, and return its events while they happen."""
+
+
+class _ControlsRun(Protocol):
+    """The members that streams for asyncio and all others have in common."""
+
+    @property
+    def result(self) -> Result:
+        """The verdict. Raises ``JobError`` before the end of the run."""
+
+    def cancel(self) -> None:
+        """End the run. The verdict still comes."""
+
+
+class AnyStream(_ControlsRun, Protocol):
+    """The events of a run, here or on a service: ``Stream`` or ``RemoteStream``. Type checkers alone use it."""
+
+    def __iter__(self) -> Iterator[Event]:
+        """Return itself."""
+
+    def __next__(self) -> Event:
+        """Wait for the next event."""
+
+    def __enter__(self) -> AnyStream:
+        """Return itself."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the run if it has not ended."""
+
+    def close(self) -> None:
+        """End the run if it has not ended."""
+
+
+class AnyAsyncStream(_ControlsRun, Protocol):
+    """``AnyStream`` for asyncio: ``AsyncStream`` or ``AsyncRemoteStream``."""
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Return itself."""
+
+    async def __anext__(self) -> Event:
+        """Wait for the next event."""
+
+    async def __aenter__(self) -> AnyAsyncStream:
+        """Begin the run."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the run if it has not ended."""
+
+    async def aclose(self) -> None:
+        """End the run if it has not ended."""
 
 
 class _ControlsTerminal(Protocol):

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Response
 from starlette.routing import Route
 
 from stockade import __version__
-from stockade.service import batches, kill, mcp, sandbox_fusion
+from stockade.service import batches, event_routes, kill, mcp, sandbox_fusion
 from stockade.service.answers import Run, Runs, Shape, page, refusals, shown
 from stockade.service.batches import Format, Repeat, accepted
 from stockade.service.database import FINISHED, LEASED
@@ -33,7 +33,7 @@ def make(state: State) -> FastAPI:
     """Return the application, which belongs behind a ``Gate``."""
     app = FastAPI(title="stockade", version=__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.service = state
-    for native in (health, api, batches.api, living.api, metrics):
+    for native in (health, api, event_routes.api, batches.api, living.api, metrics):
         app.include_router(native, dependencies=[Depends(known_query)])
     app.router.add_websocket_route(terminals.PATH, terminals.terminal)
     app.router.routes.append(Route(mcp.PATH, mcp.application(state)))

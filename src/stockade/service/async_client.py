@@ -6,15 +6,19 @@ import asyncio
 import http.client
 import io
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
 from stockade.core.hints import known_options
 from stockade.runs.result import Result
 from stockade.service.client_steps import (
+    LONGEST_LINE,
     Answer,
     Ask,
+    Follow,
+    Line,
     Pause,
     RemoteOptions,
     RemoteRun,
@@ -29,6 +33,7 @@ from stockade.service.client_steps import (
 if TYPE_CHECKING:
     from stockade.service.living.async_remote import AsyncRemoteSandbox
     from stockade.service.living.remote_steps import RemoteSandboxOptions
+    from stockade.service.streams import AsyncRemoteStream
 
 T = TypeVar("T")
 _Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -72,6 +77,22 @@ class AsyncClient:
         return await self._complete(self._service.run(command(argv), options))
 
     @known_options
+    def stream(self, source: str | bytes, **options: Unpack[RemoteRunOptions]) -> AsyncRemoteStream:
+        """Run source text and return its events while they happen; see ``Client.stream``."""
+        return self._streamed(source_text(source), options)
+
+    @known_options
+    def stream_command(self, argv: Sequence[str], **options: Unpack[RemoteOptions]) -> AsyncRemoteStream:
+        """Run a command and return its events while they happen; see ``Client.stream``."""
+        return self._streamed(command(argv), options)
+
+    def _streamed(self, what: dict[str, Any], options: Mapping[str, Any]) -> AsyncRemoteStream:
+        from stockade.service.stream_steps import StreamSteps
+        from stockade.service.streams import AsyncRemoteStream
+
+        return AsyncRemoteStream(self, StreamSteps(self._service, what, options))
+
+    @known_options
     async def create_sandbox(self, **options: Unpack[RemoteSandboxOptions]) -> AsyncRemoteSandbox:
         """Start a sandbox that lives on the service, and return it; see ``Client.create_sandbox``."""
         from stockade.service.living.async_remote import AsyncRemoteSandbox
@@ -86,12 +107,34 @@ class AsyncClient:
     async def _complete(self, steps: Steps[T]) -> T:
         return await completed(steps, self._do)
 
-    async def _do(self, step: Step) -> Answer | None:
+    async def _do(self, step: Step) -> Answer | bytes | None:
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return None
         async with asyncio.timeout(step.seconds):
+            match step:
+                case Follow():
+                    return await self._follow(step)
+                case Line():
+                    line: bytes = await step.lines.readline()
+                    return line
             return await self._ask(step)
+
+    async def _follow(self, step: Follow) -> Answer:
+        ask = Ask("GET", step.path, headers=step.headers)
+        reader, writer = await self._opened()
+        try:
+            writer.write(self._sent(ask))
+            await writer.drain()
+            status, headers = await _head(reader)
+            if status < 400:
+                return Answer(status, _Lines(reader, writer, headers), None)
+            text = await _body(reader, headers)
+        except BaseException:
+            writer.transport.abort()
+            raise
+        writer.close()
+        return self._service.answer(ask, status, text, headers["Retry-After"])
 
     async def _ask(self, ask: Ask) -> Answer:
         there = self._service
@@ -129,7 +172,7 @@ class AsyncClient:
         return "\r\n".join((*lines, "", "")).encode("latin-1") + body
 
 
-async def completed(steps: Steps[T], do: Callable[[Step], Awaitable[Answer | None]]) -> T:
+async def completed(steps: Steps[T], do: Callable[[Step], Awaitable[Answer | bytes | None]]) -> T:
     """Return what ``steps`` return. ``do`` carries out each of them."""
     try:
         step = next(steps)
@@ -147,25 +190,80 @@ async def completed(steps: Steps[T], do: Callable[[Step], Awaitable[Answer | Non
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, http.client.HTTPMessage, bytes]:
     """Read the status, headers and body of an answer. Raises ``HTTPException`` for a malformed or incomplete one."""
-    try:
+    status, headers = await _head(reader)
+    return status, headers, await _body(reader, headers)
+
+
+async def _head(reader: asyncio.StreamReader) -> tuple[int, http.client.HTTPMessage]:
+    """Read the status and the headers of an answer. Raises ``HTTPException``."""
+    with _complete_answer():
         line, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
         version, status = line.split(maxsplit=2)[:2]
         if not version.startswith(b"HTTP/1."):
             raise http.client.BadStatusLine(repr(line[:80]))
-        headers = http.client.parse_headers(io.BytesIO(rest))
-        if headers.get("Transfer-Encoding", "").lower() == "chunked":
-            return int(status), headers, await _chunks(reader)
+        return int(status), http.client.parse_headers(io.BytesIO(rest))
+
+
+async def _body(reader: asyncio.StreamReader, headers: http.client.HTTPMessage) -> bytes:
+    """Read the body of an answer. Raises ``HTTPException``."""
+    with _complete_answer():
+        if _is_chunked(headers):
+            chunks = []
+            while chunk := await _chunk(reader):
+                chunks.append(chunk)
+            return b"".join(chunks)
         size = headers.get("Content-Length")
-        return int(status), headers, await reader.read() if size is None else await reader.readexactly(int(size))
+        return await reader.read() if size is None else await reader.readexactly(int(size))
+
+
+@contextmanager
+def _complete_answer() -> Iterator[None]:
+    try:
+        yield
     except (EOFError, ValueError, asyncio.LimitOverrunError) as error:
         raise http.client.HTTPException(f"no whole answer of HTTP/1.1 came: {error}") from None
 
 
-async def _chunks(reader: asyncio.StreamReader) -> bytes:
-    chunks = []
-    while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-        chunks.append(await reader.readexactly(size))
+def _is_chunked(headers: http.client.HTTPMessage) -> bool:
+    return headers.get("Transfer-Encoding", "").lower() == "chunked"
+
+
+async def _chunk(reader: asyncio.StreamReader) -> bytes:
+    """Read a chunk of a body; the last one is empty."""
+    if size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+        chunk = await reader.readexactly(size)
         await reader.readexactly(2)
+        return chunk
     while await reader.readuntil(b"\r\n") != b"\r\n":
         pass  # a trailer
-    return b"".join(chunks)
+    return b""
+
+
+class _Lines:
+    """The lines of an answer, while they come."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, headers: http.client.HTTPMessage
+    ) -> None:
+        self._reader, self._writer = reader, writer
+        self._chunked = _is_chunked(headers)
+        self._rest = bytearray()
+
+    async def readline(self) -> bytes:
+        """Return the next line; one without its newline is the last, or too long. Raises ``HTTPException``."""
+        at = 0
+        while not (end := self._rest.find(b"\n", at) + 1):
+            at = len(self._rest)
+            with _complete_answer():
+                piece = await (_chunk(self._reader) if self._chunked else self._reader.read(1 << 16))
+            self._rest += piece
+            if not piece or len(self._rest) > LONGEST_LINE:
+                end = len(self._rest)
+                break
+        line = bytes(self._rest[:end])
+        del self._rest[:end]
+        return line
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._writer.transport.abort()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from stockade.core.hints import known_options
 from stockade.runs.result import Result
 from stockade.service.client_steps import (
+    LONGEST_LINE,
     Answer,
     Ask,
+    Follow,
+    Line,
     Pause,
     RemoteOptions,
     RemoteRun,
@@ -28,6 +31,7 @@ from stockade.service.client_steps import (
 if TYPE_CHECKING:
     from stockade.service.living.remote import RemoteSandbox
     from stockade.service.living.remote_steps import RemoteSandboxOptions
+    from stockade.service.streams import RemoteStream
 
 T = TypeVar("T")
 
@@ -81,6 +85,22 @@ class Client:
         return self._complete(self._service.run(command(argv), options))
 
     @known_options
+    def stream(self, source: str | bytes, **options: Unpack[RemoteRunOptions]) -> RemoteStream:
+        """Run source text and return its events while they happen, as ``Runner.stream`` does; see ``run``."""
+        return self._streamed(source_text(source), options)
+
+    @known_options
+    def stream_command(self, argv: Sequence[str], **options: Unpack[RemoteOptions]) -> RemoteStream:
+        """Run a command and return its events while they happen; see ``stream``."""
+        return self._streamed(command(argv), options)
+
+    def _streamed(self, what: dict[str, Any], options: Mapping[str, Any]) -> RemoteStream:
+        from stockade.service.stream_steps import StreamSteps
+        from stockade.service.streams import RemoteStream
+
+        return RemoteStream(self, StreamSteps(self._service, what, options))
+
+    @known_options
     def create_sandbox(self, **options: Unpack[RemoteSandboxOptions]) -> RemoteSandbox:
         """Start a sandbox that lives on the service, and return it. See ``Sandbox.create`` for the options.
 
@@ -115,14 +135,36 @@ class Client:
             value: T = end.value
             return value
 
-    def _do(self, step: Step) -> Answer | None:
-        if isinstance(step, Pause):
-            time.sleep(step.seconds)
-            return None
+    def _do(self, step: Step) -> Answer | bytes | None:
+        match step:
+            case Pause():
+                time.sleep(step.seconds)
+                return None
+            case Follow():
+                return self._follow(step)
+            case Line():
+                line: bytes = step.lines.readline()
+                return line
         return self._ask(step)
 
-    def _connection(self, ask: Ask) -> http.client.HTTPConnection:
-        if not ask.fresh:
+    def _follow(self, step: Follow) -> Answer:
+        connection = self._connection(fresh=True)
+        connection.timeout = step.seconds
+        there = self._service
+        try:
+            connection.request("GET", there.base + step.path, headers={**there.headers, **step.headers})
+            response = connection.getresponse()
+            if response.status < 400:
+                return Answer(response.status, _Lines(connection, response), None)
+            with closing(connection):
+                retry = response.headers["Retry-After"]
+                return there.answer(Ask("GET", step.path), response.status, response.read(), retry)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _connection(self, *, fresh: bool) -> http.client.HTTPConnection:
+        if not fresh:
             with suppress(IndexError):
                 return self._idle.pop()
         make: Any = http.client.HTTPSConnection if self._service.secure else http.client.HTTPConnection
@@ -131,7 +173,7 @@ class Client:
 
     def _ask(self, ask: Ask) -> Answer:
         there = self._service
-        connection = self._connection(ask)
+        connection = self._connection(fresh=ask.fresh)
         connection.timeout = ask.seconds
         if connection.sock is not None:
             connection.sock.settimeout(ask.seconds)
@@ -147,3 +189,19 @@ class Client:
         else:
             self._idle.append(connection)
         return there.answer(ask, response.status, text, response.headers["Retry-After"])
+
+
+class _Lines:
+    """The lines of an answer, while they come."""
+
+    def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+        self._connection, self._response = connection, response
+
+    def readline(self) -> bytes:
+        """Return the next line; empty bytes at the end."""
+        return self._response.readline(LONGEST_LINE)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._response.close()
+        self._connection.close()

@@ -24,11 +24,13 @@ T = TypeVar("T")
 _WAIT_SECONDS = 20
 _WAITING = f"wait={_WAIT_SECONDS}&format=full"
 _CANCEL_SECONDS = 5.0
-_RETRIED = (429, 503)
+RETRIED = (429, 503)
 _NO_TLS = "WRONG_VERSION_NUMBER"
 """OpenSSL's name for an answer that is not TLS at all."""
 LIMITS = {"timeout": "wall_time", "cpu_time": "cpu_time", "memory": "memory", "processes": "processes"}
 _VARIABLE = "STOCKADE_API_KEY"
+LONGEST_LINE = 64 << 20
+"""The bytes of the longest line of an answer that is read by lines."""
 
 
 class ServiceError(StockadeError):
@@ -78,6 +80,21 @@ class Ask(NamedTuple):
     """Take the body of an answer without an error as it is."""
 
 
+class Follow(NamedTuple):
+    """Send a request, and keep the connection for the lines of its answer, which are the data of the ``Answer``."""
+
+    path: str
+    headers: Mapping[str, str]
+    seconds: float
+
+
+class Line(NamedTuple):
+    """Wait for the next line of an answer: empty bytes at its end. Raises as ``Ask`` does."""
+
+    lines: Any
+    seconds: float
+
+
 class Pause(NamedTuple):
     """Wait for some seconds."""
 
@@ -92,7 +109,7 @@ class Answer(NamedTuple):
     retry: str | None
 
 
-Step: TypeAlias = Ask | Pause
+Step: TypeAlias = Ask | Pause | Follow | Line
 Steps: TypeAlias = Generator[Step, Any, T]
 """Yields steps, gets what came of each, and returns what the caller wants."""
 
@@ -124,7 +141,7 @@ class Service:
 
     def run(self, what: dict[str, Any], options: Mapping[str, Any]) -> Steps[Result]:
         """Accept a run, and wait for its result. If an exception ends the wait, the run is cancelled."""
-        return self._followed("runs", _WAITING, _request(what, options), self._result)
+        return self.followed("runs", _WAITING, request_of(what, options), self.result)
 
     def batch(self, runs: Sequence[Mapping[str, Any]]) -> Steps[list[Result]]:
         """Accept runs together, and wait for their results. If an exception ends the wait, they are cancelled."""
@@ -132,22 +149,24 @@ class Service:
         def results(found: Any) -> Steps[list[Result]]:
             got, after = [], 0
             while after is not None:
-                page = yield from self._patiently("GET", f"{_place('batches', found)}?format=full&after={after}")
+                page = yield from self._patiently("GET", f"{place_of('batches', found)}?format=full&after={after}")
                 for run in page["runs"]:
-                    got.append((yield from self._result(run)))
+                    got.append((yield from self.result(run)))
                 after = page["next"]
             if len(got) != len(runs):
                 raise ServiceError(f"{self.address}: it has forgotten {len(runs) - len(got)} results of the batch")
             return got
 
-        return self._followed("batches", "", {"runs": [_one_of_batch(each) for each in runs]}, results)
+        return self.followed("batches", "", {"runs": [_one_of_batch(each) for each in runs]}, results)
 
-    def _result(self, found: Any) -> Steps[Result]:
+    def result(self, found: Any) -> Steps[Result]:
+        """Wait for the result of a run that was accepted."""
         while found["state"] != "finished":
-            found = yield from self._patiently("GET", f"{_place('runs', found)}?{_WAITING}")
+            found = yield from self._patiently("GET", f"{place_of('runs', found)}?{_WAITING}")
         return Result.from_dict(found["result"])
 
-    def _followed(self, kind: str, query: str, request: Any, follow: Callable[[Any], Steps[T]]) -> Steps[T]:
+    def followed(self, kind: str, query: str, request: Any, follow: Callable[[Any], Steps[T]]) -> Steps[T]:
+        """Have something accepted, and ``follow`` it. If an exception ends that, what was accepted is cancelled."""
         body, found = dumps(request).encode(), None
         # The same word with each try, so that the service knows a request whose answer was lost.
         repeat = {"Idempotency-Key": secrets.token_hex(16)}
@@ -160,7 +179,7 @@ class Service:
             with suppress(StockadeError, OSError, http.client.HTTPException):
                 if found is None:  # it may be accepted: the same word gives its id
                     found = (yield Ask("POST", f"/v1/{kind}", body, repeat, _CANCEL_SECONDS)).data
-                yield Ask("DELETE", _place(kind, found), seconds=_CANCEL_SECONDS)
+                yield Ask("DELETE", place_of(kind, found), seconds=_CANCEL_SECONDS)
             raise
 
     def _patiently(
@@ -177,7 +196,7 @@ class Service:
             if problem is None:
                 return answer
             wait = float(retry) if retry and retry.isdigit() else pause
-            if status not in (0, *_RETRIED) or time.monotonic() + wait > until:
+            if status not in (0, *RETRIED) or time.monotonic() + wait > until:
                 raise problem
             yield Pause(wait)
             pause = min(2 * pause or 0.1, 5.0)
@@ -191,7 +210,8 @@ class Service:
         return ServiceError(f"{self.address}: cannot be reached: {type(error).__name__}: {error}")
 
 
-def _place(kind: str, found: Any) -> str:
+def place_of(kind: str, found: Any) -> str:
+    """Return the path of something that the service has accepted. Raises ``ServiceError`` without its id."""
     if not isinstance(found, dict) or not isinstance(found.get("id"), str):
         raise ServiceError(f"the service's answer has no id, where one of {kind} belongs")
     return f"/v1/{kind}/{quote(found['id'])}"
@@ -213,10 +233,11 @@ def _one_of_batch(run: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: value for name, value in run.items() if name not in ("source", "argv")}
     if ("source" in run) == ("argv" in run):
         raise JobError("a run of a batch has either source, a program's text, or argv, a command as a list of words")
-    return _request(source_text(run["source"]) if "source" in run else command(run["argv"]), options)
+    return request_of(source_text(run["source"]) if "source" in run else command(run["argv"]), options)
 
 
-def _request(what: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def request_of(what: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request for a run. Raises ``TypeError`` for an unknown option."""
     from stockade.api.options import check_names
 
     known = (*RemoteRunOptions.__annotations__,)

@@ -110,9 +110,26 @@ def _key_in(scope: Scope) -> str:
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP/1.1 by uvicorn, with a deadline for the head of each request: it has none of its own."""
+    """HTTP/1.1 by uvicorn, with deadlines for the head of each request, and for a client that reads nothing."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        """Start the deadline of the client: what is written waits for it."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(SEND_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Stop the deadline of the client."""
+        self._read_again()
+        super().resume_writing()
+
+    def _read_again(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first head."""
@@ -120,8 +137,9 @@ class Protocol(HttpToolsProtocol):
         self._deadline = self.loop.call_later(HEAD_SECONDS, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the deadline."""
+        """Stop the deadlines."""
         self._arrived()
+        self._read_again()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:

@@ -116,6 +116,8 @@ class Leased:
     lease: str
     request: str
     key: str
+    """The name of its key."""
+    key_id: int
 
 
 class Queue:
@@ -197,7 +199,7 @@ class Queue:
                 token, expires = secrets.token_hex(16), time.monotonic() + self._settings.lease
                 held = {"holder": holder, "lease": token, "expires": expires, "started": time.time()}
                 run = _LEASE(db, the_number=row.first, **held)[0]
-                found.append(Leased(run.id, token, run.request, row.name))
+                found.append(Leased(run.id, token, run.request, row.name, row.key_id))
         return found
 
     def renew(self, leases: Sequence[str]) -> tuple[set[str], set[str]]:

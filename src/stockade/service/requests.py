@@ -67,6 +67,7 @@ class RunRequest(BaseModel):
     limits: dict[str, Any] = Field({}, description='the limits of the policy, such as {"memory": "64MiB"}')
     policy: dict[str, Any] = Field({}, description=f"other fields of the policy; of {', '.join(_TABLES)}")
     labels: dict[str, str] = Field({}, description="what you say of the run")
+    live: bool = Field(False, description="keep its events while it happens, for /v1/runs/ID/events")
 
 
 class Policies:

@@ -25,8 +25,10 @@ from stockade.observe.monitor import Alert, Monitor
 from stockade.runs.errors import ResultFormatError
 from stockade.runs.events import LimitReached
 from stockade.runs.hooks import Hooks, RunInfo
+from stockade.runs.job import Job
 from stockade.runs.result import GuestError, Outcome, Result
 from stockade.service.database import Database
+from stockade.service.journals import Journals
 from stockade.service.link import ALERTED, ALIVE, CANCEL, FINISHED, LEFT, REACHED, READY, REFUSED, Link
 from stockade.service.living.channel import Channel
 from stockade.service.living.owner import Owner
@@ -45,7 +47,10 @@ _MOST_RUNNERS = 64
 class Worker:
     """The runs of one worker process."""
 
-    def __init__(self, settings: Settings, queue: Queue, link: Link, holder: str, sandboxes: Owner) -> None:
+    def __init__(
+        self, settings: Settings, queue: Queue, link: Link, holder: str, sandboxes: Owner, *, journals: Journals
+    ) -> None:
+        self._journals = journals
         self._settings, self._queue, self._link, self._holder = settings, queue, link, holder
         self._policies, self._sandboxes = Policies(settings), sandboxes
         self._runners: OrderedDict[str, AsyncRunner] = OrderedDict()
@@ -128,13 +133,25 @@ class Worker:
         try:
             request = RunRequest.model_validate_json(leased.request)
             job = job_of(request, {"key": leased.key, "run": leased.id})
-            return await self._runner(request).run_job(job)
+            runner = self._runner(request)
+            return await (self._followed(leased, runner, job) if request.live else runner.run_job(job))
         except asyncio.CancelledError:
             if leased.lease not in self._decided:
                 raise  # the lease is gone, or the worker stops
             return CANCELLED
         except (StockadeError, OSError) as error:
             return Result(Outcome.SANDBOX_FAILED, error=GuestError(type(error).__name__, str(error)))
+
+    async def _followed(self, leased: Leased, runner: AsyncRunner, job: Job) -> Result:
+        """Run a job, and keep its events for the clients that follow it."""
+        journal = self._journals.begin(leased.id, leased.key_id)
+        try:
+            async with runner.stream_job(job) as events:
+                async for event in events:
+                    journal.add(event)
+            return events.result
+        finally:
+            journal.end()
 
     async def _finish(self, leased: Leased, result: Result) -> None:
         """Write the result, and try again while the database cannot be written and the lease holds."""
@@ -201,8 +218,9 @@ async def _main(order: Order, end: socket.socket, calls: socket.socket) -> None:
     link = await Link.over(end)
     database = Database(order.settings.data)
     settings, policies = order.settings, Policies(order.settings)
-    sandboxes = Owner(settings, policies, Register(database), Channel(calls), order.holder)
-    worker = Worker(settings, Queue(database, settings), link, order.holder, sandboxes)
+    journals = Journals()
+    sandboxes = Owner(settings, policies, Register(database), Channel(calls), order.holder, others=journals.operations)
+    worker = Worker(settings, Queue(database, settings), link, order.holder, sandboxes, journals=journals)
     at_sigterm(worker.stop)
     await worker.work()
     link.close()

@@ -144,6 +144,27 @@ def test_socket_that_is_not_read_ends(tmp_path, monkeypatch):
     asyncio.run(main())
 
 
+def test_answer_that_is_not_read_ends(tmp_path, monkeypatch):
+    """The application has sent all, and waits for nobody: the answer waits in the socket."""
+    monkeypatch.setattr(gate, "SEND_SECONDS", 0.5)
+
+    async def large(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(64 << 20)})
+
+    async def main():
+        async with served(tmp_path, lambda _state: large) as (port, key, server):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-API-Key: %s\r\n\r\n" % key)
+            assert await asyncio.wait_for(reader.read(1), 30)
+            async with asyncio.timeout(30):
+                while server.server_state.connections:
+                    await asyncio.sleep(0.01)
+            writer.close()
+
+    asyncio.run(main())
+
+
 def test_answers_to_pings_that_nobody_reads_are_bounded(tmp_path):
     async def silent(_scope, _receive, send):
         await send({"type": "websocket.accept"})

@@ -17,7 +17,7 @@ from stockade.api.terminal import check_size
 from stockade.runs.errors import ResultFormatError
 from stockade.runs.result import Result
 from stockade.service.async_client import completed
-from stockade.service.client_steps import Answer, Pause, Service, ServiceError, Step, Steps
+from stockade.service.client_steps import Answer, Ask, Pause, Service, ServiceError, Step, Steps
 from stockade.service.living.remote_steps import Opened
 
 try:
@@ -183,6 +183,7 @@ async def opened(service: Service, steps: Steps[Opened]) -> AsyncRemoteTerminal:
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
             return None
+        assert isinstance(step, Ask)
         scheme = "wss" if service.secure else "ws"
         address = f"{scheme}://{service.address}{service.base}{step.path}"
         headers = {"Authorization": service.headers["Authorization"]}

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 from fastapi import Request
 from pydantic import ValidationError
@@ -13,6 +14,9 @@ from pydantic import ValidationError
 from stockade.service.errors import Refused
 from stockade.service.living.channel import ANSWER, CALL, CANCEL, NAME_BYTES, Channel
 from stockade.service.living.requests import Answer, Call, packed, unpacked
+
+if TYPE_CHECKING:
+    from starlette.types import Receive
 
 _CANCEL_SECONDS = 5.0
 
@@ -56,18 +60,18 @@ class Calls:
 
         Raises ``OwnerGone``, and ``Refused`` without a worker, or without an answer after ``seconds``.
         """
-        gone = None if request is None else asyncio.ensure_future(_gone(request))
+        left = None if request is None else asyncio.ensure_future(gone(request.receive))
         try:
             async with asyncio.timeout(seconds), self.begun(call, body) as waiting:
-                await asyncio.wait((waiting,) if gone is None else (waiting, gone), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((waiting,) if left is None else (waiting, left), return_when=asyncio.FIRST_COMPLETED)
                 if waiting.done():
                     return answer_in(waiting.result())
             raise Refused(400, "RequestError", "the client closed the connection")
         except TimeoutError:
             raise Refused(504, "NoAnswer", f"there was no answer for {seconds:.0f} seconds") from None
         finally:
-            if gone is not None:
-                gone.cancel()
+            if left is not None:
+                left.cancel()
 
     @asynccontextmanager
     async def begun(self, call: Call, body: bytes) -> AsyncIterator[asyncio.Future[bytes]]:
@@ -106,7 +110,7 @@ def answer_in(message: bytes) -> tuple[Answer, bytes]:
         raise Refused(500, "InternalError", "the worker's answer makes no sense") from None
 
 
-async def _gone(request: Request) -> None:
+async def gone(receive: Receive) -> None:
     """Return when the client has closed the connection."""
-    while (await request.receive())["type"] != "http.disconnect":
+    while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""The part of the service worker that answers the calls of the front about living sandboxes.
+"""The part of the service worker that answers the calls of the front: those about living sandboxes, and others.
 
 A call may name any key: the front checks whose sandbox it is, and this checks it again. Whatever a call holds, the
 operator's policy and the ceilings apply here.
@@ -7,8 +7,9 @@ operator's policy and the ceilings apply here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from stockade.core import log
 from stockade.core.errors import JobError, SandboxClosed, StockadeError
@@ -28,7 +29,7 @@ from stockade.service.living.requests import (
 )
 from stockade.service.living.sandbox import Kept
 from stockade.service.living.sandboxes import LivingSandboxes
-from stockade.service.living.terminals import Reply, Terminals, Work
+from stockade.service.living.terminals import Operation, Reply, Terminals, Work
 from stockade.service.requests import Policies
 from stockade.service.settings import Settings
 
@@ -41,12 +42,20 @@ class Owner:
     """Answers calls, each in a task of its own."""
 
     def __init__(
-        self, settings: Settings, policies: Policies, register: Register, channel: Channel, holder: str
+        self,
+        settings: Settings,
+        policies: Policies,
+        register: Register,
+        channel: Channel,
+        holder: str,
+        *,
+        others: Mapping[str, Operation] = MappingProxyType({}),
     ) -> None:
+        """``others`` are operations that concern no sandbox."""
         self._channel, self._holder, self._most_bytes = channel, holder, settings.body_bytes
         self._sandboxes = LivingSandboxes(settings, policies, register, holder)
         self._calls: dict[str, asyncio.Task[None]] = {}
-        self._operations: dict[str, Callable[[Call, bytes], Awaitable[Reply]]] = {
+        self._operations: dict[str, Operation] = {
             "create": self._create,
             "fork": self._fork,
             "close": self._close,
@@ -60,6 +69,7 @@ class Owner:
             "cell": self._cell,
             "restart": self._restart,
             **Terminals(self._in).operations,
+            **others,
         }
 
     def begin(self) -> None:

@@ -78,7 +78,7 @@ class TerminalRequest(Size):
 
 Operation = Literal[
     "create", "fork", "close", "hold", "plan", "command", "read", "write", "list", "remove", "cell", "restart",
-    "terminal", "screen", "keys", "control",
+    "terminal", "screen", "keys", "control", "events",
 ]  # fmt: skip
 
 
@@ -97,6 +97,11 @@ class Call(_Strict):
     terminal: str = ""
     """The front's name for a terminal."""
     shape: Shape = "text"
+    run: str = ""
+    after: str = ""
+    """The id of the last event that the client of a live run has."""
+    seconds: float = 0.0
+    """How long to wait for an event."""
 
 
 def packed(head: BaseModel, body: bytes) -> bytes:

@@ -23,6 +23,7 @@ _RETRY_SECONDS = 5
 _DONE, _EMPTY = Answer(status=200), Answer(status=204)
 _BYTES = Answer(status=200, type="application/octet-stream")
 Reply: TypeAlias = tuple[Answer, bytes]
+Operation: TypeAlias = Callable[[Call, bytes], Awaitable[Reply]]
 Work: TypeAlias = Callable[[Kept], Awaitable[bytes | None]]
 
 
@@ -34,7 +35,7 @@ class Terminals:
         self._open: dict[str, tuple[Kept, asyncio.Future[AsyncTerminal]]] = {}
         """By the front's names. A future has its terminal as soon as the command has started."""
         self._closing: set[asyncio.Future[None]] = set()
-        self.operations: dict[str, Callable[[Call, bytes], Awaitable[Reply]]] = {
+        self.operations: dict[str, Operation] = {
             "terminal": self._terminal,
             "screen": self._screen,
             "keys": self._keys,
