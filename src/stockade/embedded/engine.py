@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import decimal
 import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
@@ -34,6 +36,10 @@ ORIGINAL = "$original"
 CROSSING_FRAMES = 500
 MOST_MESSAGE = 2000
 MOST_CROSSING = 64 * 1024 * 1024
+_ARITHMETIC = decimal.Context(
+    prec=28, rounding=decimal.ROUND_HALF_EVEN, Emin=-999_999, Emax=999_999, capitals=1, clamp=0,
+    traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+)  # fmt: skip
 _one_at_a_time = threading.RLock()  # the recursion limit belongs to the whole interpreter
 
 
@@ -51,6 +57,7 @@ class Engine:
             known = ", ".join(".".join(map(str, each)) for each in sorted(PYTHONS))
             raise RuntimeError(f"the boundary is vetted for CPython {known}, not for this interpreter")
         self.caps, self.sink, self.meter = caps, sink, Meter(caps)
+        self._outside = decimal.getcontext()
         self.space = Namespace(self.meter, Settings(self.sink.write, HostError, clock, seed))
 
     @property
@@ -87,7 +94,8 @@ class Engine:
         except CannotCross as error:
             raise TypeError(f"an argument of {name!r} cannot leave the script: {error}") from None
         try:
-            result = call(*given, **named)
+            with decimal.localcontext(self._outside):
+                result = call(*given, **named)
         except Exception as error:
             raise self._failed(_public_text(name, error), error) from None
         finally:
@@ -161,17 +169,23 @@ class Engine:
 
     @contextmanager
     def _metered(self, begun: float | None = None) -> Iterator[None]:
-        with _one_at_a_time, self._bounded_frames(), _quiet():
-            self.meter.start(begun)
-            error: BaseException | None = None
-            try:
-                yield
-            except BaseException as raised:
-                error = raised
-            if self.meter.hit is None:
-                with suppress(LimitHit):  # this unit of fuel may be one too many
-                    self.meter.confirm()
-        self._finish(error)
+        self._outside = decimal.getcontext()
+        try:
+            with _one_at_a_time, self._bounded_frames(), _quiet(), decimal.localcontext(_ARITHMETIC):
+                self.meter.start(begun)
+                error: BaseException | None = None
+                try:
+                    yield
+                except BaseException as raised:
+                    error = raised
+                    if is_of_scripts(raised):
+                        clear_frames(raised.__traceback__)  # generators in them end now, and not after the call
+                if self.meter.hit is None:
+                    with suppress(LimitHit):  # this unit of fuel may be one too many
+                        self.meter.confirm()
+            self._finish(error)
+        finally:
+            self.meter.end()
 
     def _finish(self, error: BaseException | None) -> None:
         if self.meter.hit is None and isinstance(error, RecursionError) and self.caps.frames is not None:
@@ -188,7 +202,7 @@ class Engine:
     def _message(self, error: BaseException) -> str:
         """Return the text of a script's exception. Its own method may run, so this is metered as well."""
         try:
-            with self._bounded_frames(), _quiet():
+            with self._bounded_frames(), _quiet(), decimal.localcontext(_ARITHMETIC):
                 text = self.space.rendering.str_of(error)
         except (Exception, LimitHit):
             text = "the message of this exception is unavailable"
@@ -247,7 +261,9 @@ def _quiet() -> Iterator[None]:
     before = sys.unraisablehook
 
     def hook(unraisable: Any) -> None:
-        if not isinstance(unraisable.exc_value, LimitHit) and not _line(unraisable.exc_value):
+        code = getattr(unraisable.object, "gi_code", None)  # of a generator that yielded when it was to end
+        is_of_a_script = code is not None and code.co_filename.startswith(SCRIPT)
+        if not (is_of_a_script or isinstance(unraisable.exc_value, LimitHit) or _line(unraisable.exc_value)):
             before(unraisable)
 
     sys.unraisablehook = hook

@@ -76,13 +76,18 @@ class _Refusal:
 
 
 class Meter:
-    """Counts the work of one runtime. ``tick`` takes one unit, and ``charge`` takes many."""
+    """Counts the work of one runtime. ``tick`` takes one unit, and ``charge`` takes many.
+
+    ``stop`` is what handlers raise at once: nothing during a call, ``LimitHit`` after a cap, and ``GeneratorExit``
+    between calls. Python closes a generator when it frees it, at any time and in any thread, and swallows that one.
+    """
 
     def __init__(self, caps: Limits) -> None:
         self.caps = caps
         self.value_cap = UNBOUNDED if caps.value_bytes is None else caps.value_bytes
         self.symbols: set[str] = set()
         self.hit: tuple[str, float] | None = None
+        self.stop: type[BaseException] | None = GeneratorExit
         self.line = 0
         self._initial = self._pool = UNBOUNDED if caps.fuel is None else caps.fuel
         self._chunk: Iterator[bool] = repeat(True, 0)
@@ -97,11 +102,21 @@ class Meter:
 
     def start(self, begun: float | None = None) -> None:
         """Begin one call of the runtime: what is on the heap counts from here, and the deadline from ``begun``."""
+        self.stop = None if self.hit is None else LimitHit
         now = time.monotonic()
         self._looked = now
         self._ends = (now if begun is None else begun) + (self.caps.deadline or 0.0)
         if self._blocks == 0:
             self._blocks = sys.getallocatedblocks()
+
+    def end(self) -> None:
+        """End one call. No handler, ``finally``, ``__exit__`` or host function runs until the next call begins."""
+        self.stop = GeneratorExit
+
+    def check(self) -> None:
+        """Raise what ends the script now."""
+        if self.stop is not None:
+            raise self.stop
 
     def remaining(self) -> float | None:
         """Return the seconds until the deadline, or None without one."""
@@ -176,8 +191,7 @@ class Meter:
     def caught(self) -> None:
         """Begin a handler or a ``finally`` of the script: raise again what the script must not keep."""
         error = sys.exception()
-        if self.hit is not None:
-            raise LimitHit
+        self.check()
         if isinstance(error, RecursionError) and self.caps.frames is not None:
             self.trip("frames", self.caps.frames)
         if error is not None and not is_of_scripts(error):
@@ -186,6 +200,7 @@ class Meter:
 
     def confirm(self) -> None:
         """Take one unit, and end the script if the chain has forgotten its source."""
+        self.check()
         if next(self.units, None) is None:
             self.trip("frames", self.caps.frames or sys.getrecursionlimit())
 
@@ -202,7 +217,7 @@ class Meter:
     def _record(self, cap: str, figure: float) -> None:
         if self.hit is None:
             self._total = self.spent
-            self.hit = cap, figure
+            self.hit, self.stop = (cap, figure), LimitHit
             self.line = _line()
             deque(self._chunk, maxlen=0)
 

@@ -35,7 +35,7 @@ EXCEPTIONS = (
     "ArithmeticError", "AssertionError", "AttributeError", "BaseException", "BufferError", "EOFError", "Exception",
     "FloatingPointError", "ImportError", "IndexError", "KeyError", "LookupError", "MemoryError", "ModuleNotFoundError",
     "NameError", "NotImplementedError", "OSError", "OverflowError", "PermissionError", "RecursionError",
-    "RuntimeError", "StopIteration", "TimeoutError", "TypeError", "UnboundLocalError",
+    "GeneratorExit", "RuntimeError", "StopIteration", "TimeoutError", "TypeError", "UnboundLocalError",
     "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError", "ValueError", "Warning", "ZeroDivisionError",
     "DeprecationWarning", "UserWarning", "IOError", "FileNotFoundError", "ConnectionError",
 )  # fmt: skip
@@ -104,7 +104,7 @@ class Namespace:
             "$compress": compress, "$key": self.scales.key, "$text": rendering.text, "$format": rendering.formatted,
             "$cat": rendering.cat, "$star": iterating.star, "$double_star": iterating.double_star,
             "$delegated": iterating.delegated, "$set_of": iterating.make_set, "$subject": self._subject,
-            "$pattern": self._pattern, "$source": iterating.metered,
+            "$handling": self._handling, "$pattern": self._pattern, "$source": iterating.metered,
             "$import": self.importing.load, "$mod": self._modulo(in_place=False), "$imod": self._modulo(in_place=True),
         })  # fmt: skip
         self.names["__builtins__"] = self._builtins()
@@ -118,6 +118,11 @@ class Namespace:
     def _subject(self, value: Any) -> Any:
         self.scales.weigh(value)
         return value
+
+    def _handling(self) -> Callable[[Any], Any]:
+        """Return the guard of the classes in an ``except`` clause, if the script may go on. They are an expression."""
+        self.meter.check()
+        return self._subject
 
     def _pattern(self, value: Any) -> Any:
         """Return a holder of a value in a pattern. A comparison takes at most as many steps as that value weighs."""
@@ -161,7 +166,7 @@ class Namespace:
             "max": ordering.largest, "isinstance": classes.isinstance, "issubclass": classes.issubclass,
             "callable": classes.callable, "getattr": classes.getattr, "hasattr": classes.hasattr,
             "setattr": classes.setattr, "delattr": classes.delattr, "repr": self.rendering.repr_of,
-            "ascii": self._ascii, "format": self.rendering.formatted, "hash": self._hash, "print": self._print,
+            "ascii": self._ascii, "format": self._format, "hash": self._hash, "print": self._print,
         }  # fmt: skip
 
     def _types(self) -> dict[str, Any]:
@@ -224,6 +229,9 @@ class Namespace:
 
     def _ascii(self, value: Any, /) -> str:
         return self.rendering.formatted(value, "", "a")
+
+    def _format(self, value: Any, spec: Any = "", /) -> str:
+        return self.rendering.formatted(value, spec)
 
     def _hash(self, value: Any, /) -> int:
         return hash(self.scales.key(value))

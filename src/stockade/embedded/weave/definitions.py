@@ -76,7 +76,7 @@ class Definitions(Displays):
                 if allowed and len(value.elts) > MOST_SLOTS:
                     raise SourceError(f"{each.id} with more than {MOST_SLOTS} names", each.lineno)
                 for item in value.elts if allowed else ():
-                    if type(item.value) is not str:
+                    if not isinstance(item, ast.Constant) or type(item.value) is not str:
                         raise SourceError(f"{each.id} must name attributes", each.lineno)
                     names.check_pattern_attribute(item.value, each.lineno)
             if not allowed:

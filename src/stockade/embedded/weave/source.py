@@ -25,7 +25,7 @@ class SourceError(Exception):
         super().__init__(message)
 
 
-def parse(source: str) -> ast.Module:
+def parse(source: str, filename: str) -> ast.Module:
     """Return the syntax tree of ``source``, or raise ``SourceError``."""
     if len(source) > MOST_BYTES or len(source.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         raise SourceError(f"source is longer than {MOST_BYTES:,} bytes")
@@ -33,7 +33,7 @@ def parse(source: str) -> ast.Module:
         raise SourceError("source contains a null character")
     _nesting(source)
     try:
-        tree = ast.parse(source, type_comments=False)
+        tree = ast.parse(source, filename, type_comments=False)
     except SyntaxError as error:
         raise SourceError(error.msg or "invalid syntax", error.lineno or 0) from None
     except (RecursionError, MemoryError, ValueError, OverflowError) as error:

@@ -257,7 +257,7 @@ class Statements(Definitions):
         if node.name is not None:
             self.bind(node.name, node.lineno)
         body = [copied(ast.Expr(call("$caught")), node), *self.block(node.body)]
-        kinds = None if node.type is None else call("$subject", self.expr(node.type))
+        kinds = None if node.type is None else ast.Call(call("$handling"), [self.expr(node.type)], [])
         woven: ast.ExceptHandler = copied(ast.ExceptHandler(kinds, node.name, body), node)
         return woven
 

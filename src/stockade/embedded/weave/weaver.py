@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
+import warnings
 from collections import OrderedDict
 from dataclasses import dataclass
 from inspect import CO_GENERATOR
@@ -20,6 +22,9 @@ GUARDS = ("$type", "$int", "$float", "$str", "$dict", "$set", "$units", "$tick",
 """Guards that code of a module reads often: as globals they are found without a look among the module's locals."""
 MOST_KEPT, MOST_KEPT_SOURCE = 256, 16_384
 MOST_IN_FRAME = 500
+
+
+_OF_SCRIPTS = rf"{re.escape(SCRIPT)}|stockade\.embedded\."
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,8 @@ def weave(source: str, filename: str) -> Woven:
 
 
 def _woven(source: str, filename: str) -> Woven:
-    tree = parse(source)
+    _silence()
+    tree = parse(source, SCRIPT + filename)
     weaver = Statements()
     has_value = bool(tree.body) and isinstance(tree.body[-1], ast.Expr)
     try:
@@ -69,10 +75,22 @@ def _woven(source: str, filename: str) -> Woven:
         code = compile(module, SCRIPT + filename, "exec", dont_inherit=True, optimize=0)
     except SyntaxError as error:
         raise SourceError(error.msg or "invalid syntax", error.lineno or 0) from None
-    except (RecursionError, MemoryError, ValueError, OverflowError) as error:
+    except SourceError:
+        raise
+    except Exception as error:  # a source that this code does not foresee is refused as well
         raise SourceError(f"source is too complex: {type(error).__name__}") from None
     _check_frames(code)
     return Woven(code, frozenset(weaver.symbols), has_value)
+
+
+def _silence() -> None:
+    """Keep warnings about scripts off the host's standard error: of the compiler, and of calls by guards.
+
+    Only a filter does that for every thread. It names the files of scripts and this package, and is added again if the
+    host has dropped it.
+    """
+    if not any(getattr(module, "pattern", "") == _OF_SCRIPTS for *_, module, _ in warnings.filters):
+        warnings.filterwarnings("ignore", module=_OF_SCRIPTS)
 
 
 def _check_frames(code: CodeType) -> None:

@@ -26,7 +26,9 @@ def contextlib(space: Namespace) -> dict[str, Any]:
         return lambda *args, **kwargs: _from_generator(function(*args, **kwargs), caught)
 
     def closing(value: Any) -> Any:
-        def leave(_error: BaseException | None) -> bool:
+        def leave(error: BaseException | None) -> bool:
+            if error is not None:
+                caught()
             value.close()
             return False
 
