@@ -8,7 +8,16 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stockade.embedded.boundary.attributes import FREE, UNWRITABLE, holder
-from stockade.embedded.boundary.facades import Fixed, TypeFacade, is_module, real, type_facade
+from stockade.embedded.boundary.facades import (
+    Fixed,
+    GenericAlias,
+    NameOnly,
+    TypeFacade,
+    UnionType,
+    is_module,
+    real,
+    type_facade,
+)
 from stockade.embedded.boundary.meter import is_script_function
 from stockade.embedded.boundary.rendering import MODULE
 
@@ -57,9 +66,10 @@ class Classes:
         self._facades[kind] = made
         return made
 
-    def marker(self, name: str) -> Any:
+    def marker(self, name: str, *, takes_parameters: bool = False) -> Any:
         """Return a facade that a class can name as a base and that adds nothing, as ``Generic`` does."""
-        self._markers[name] = type(name, (), {"__slots__": (), "__module__": MODULE})
+        taking = {"__class_getitem__": classmethod(lambda kind, _parameters: kind)} if takes_parameters else {}
+        self._markers[name] = type(name, (), {"__slots__": (), "__module__": MODULE, **taking})
         return type_facade(name, self._markers[name], _refuse(name))
 
     def bases(self, special: tuple[str, ...], *values: Any) -> tuple[Any, ...]:
@@ -79,6 +89,8 @@ class Classes:
 
     def base(self, value: Any) -> Any:
         """Return a base for a class of the script, or refuse it."""
+        if type(value) is GenericAlias:
+            value = value.__origin__
         if value is object or is_script_class(value):
             return value
         if isinstance(value, TypeFacade):
@@ -112,6 +124,8 @@ class Classes:
         if type(kinds) is tuple:
             self._rendering.scales.weigh(kinds)
             return any(self.isinstance(value, kind) for kind in kinds)
+        if type(kinds) is UnionType:
+            return isinstance(value, tuple(self._class(kind, "isinstance() arg 2") for kind in kinds.__kinds__))
         return isinstance(value, self._class(kinds, "isinstance() arg 2"))
 
     def issubclass(self, kind: Any, kinds: Any, /) -> bool:
@@ -119,14 +133,16 @@ class Classes:
         if type(kinds) is tuple:
             self._rendering.scales.weigh(kinds)
             return any(self.issubclass(kind, each) for each in kinds)
+        if type(kinds) is UnionType:
+            return self.issubclass(kind, kinds.__kinds__)
         return issubclass(self._class(kind, "issubclass() arg 1"), self._class(kinds, "issubclass() arg 2"))
 
     @staticmethod
     def _class(kind: Any, place: str) -> Any:
-        if kind is None:
-            return type(None)
         if not isinstance(kind, type):
-            raise TypeError(f"{place} must be a class or tuple of classes")
+            raise TypeError(f"{place} must be a class, a union, or a tuple of classes")
+        if real(kind) is NameOnly:
+            raise TypeError(f"{kind.__name__!r} is only a name for annotations in scripts")
         return real(kind)
 
     def of_super(self, receiver: Any, name: str) -> Any:

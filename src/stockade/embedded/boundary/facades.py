@@ -80,20 +80,20 @@ class TypeFacade(Locked):
     def __subclasscheck__(cls, kind: Any) -> bool:
         return issubclass(real(kind), cls.__real__)  # type: ignore[attr-defined]
 
-    def __getitem__(cls, _parameters: Any) -> Any:
-        return cls
+    def __getitem__(cls, _parameters: Any) -> GenericAlias:
+        kind = cls.__real__  # type: ignore[attr-defined]
+        if kind not in (NameOnly, type) and not hasattr(kind, "__class_getitem__"):
+            raise TypeError(f"type {cls.__name__!r} is not subscriptable")
+        return GenericAlias(cls)
 
-    def __or__(cls, other: Any) -> Any:
-        return (cls, other)
-
-    def __ror__(cls, other: Any) -> Any:
-        return (other, cls)
+    __iter__ = None
+    """Without this line, ``__getitem__`` would make each facade an iterable that never ends."""
 
     def __hash__(cls) -> int:
         return hash(cls.__name__)
 
-    def __eq__(cls, other: Any) -> bool:
-        return cls is other
+    def __eq__(cls, other: object) -> bool:
+        return True if cls is other else NotImplemented
 
 
 def type_facade(name: str, kind: Any, make: Callable[..., Any], members: Mapping[str, Any] | None = None) -> Any:
@@ -106,3 +106,80 @@ def type_facade(name: str, kind: Any, make: Callable[..., Any], members: Mapping
 def real(kind: Any) -> Any:
     """Return the type behind a facade, or ``kind`` itself."""
     return kind.__dict__["__real__"] if isinstance(kind, TypeFacade) else kind
+
+
+_NO_COMPARISON = "types with parameters cannot be compared or hashed in scripts"
+
+
+class GenericAlias(metaclass=Fixed):
+    """What ``list[int]`` makes. The parameters are not kept. A script can call it, or name it as a base of a class."""
+
+    __slots__ = ("__origin__",)
+
+    def __init__(self, origin: Any) -> None:
+        self.__origin__ = origin
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a value of the type."""
+        return self.__origin__(*args, **kwargs)
+
+    def __eq__(self, _other: object) -> bool:
+        raise TypeError(_NO_COMPARISON)
+
+    def __hash__(self) -> int:
+        raise TypeError(_NO_COMPARISON)
+
+    def __repr__(self) -> str:
+        return f"{self.__origin__.__name__}[...]"
+
+
+MOST_KINDS = 64
+
+
+class UnionType(metaclass=Fixed):
+    """What ``int | str`` makes, for ``isinstance``. CPython's own compares each pair of types without a price."""
+
+    __slots__ = ("__kinds__",)
+
+    def __init__(self, kinds: tuple[Any, ...]) -> None:
+        self.__kinds__ = kinds
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not UnionType:
+            return NotImplemented
+        return frozenset(self.__kinds__) == frozenset(other.__kinds__)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.__kinds__))
+
+    def __repr__(self) -> str:
+        return " | ".join(map(_text, self.__kinds__))
+
+
+def _text(kind: Any) -> str:
+    if kind is type(None):
+        return "None"
+    return repr(kind) if type(kind) is GenericAlias else str(kind.__name__)
+
+
+def is_kind(value: Any) -> bool:
+    """Return whether ``|`` of ``value`` and a type makes a union."""
+    return value is None or isinstance(value, type) or type(value) in (UnionType, GenericAlias)
+
+
+def joined(left: Any, right: Any) -> Any:
+    """Return the union of two types, or the type if both are the same. Raise ``TypeError`` above ``MOST_KINDS``."""
+    kinds: list[Any] = []
+    for value in (left, right):
+        for kind in value.__kinds__ if type(value) is UnionType else (type(None) if value is None else value,):
+            if not any(kind is each for each in kinds):
+                kinds.append(kind)
+    if len(kinds) > MOST_KINDS:
+        raise TypeError(f"a union of more than {MOST_KINDS} types is not available in scripts")
+    return kinds[0] if len(kinds) == 1 else UnionType(tuple(kinds))
+
+
+class NameOnly:
+    """Stands behind names of ``typing`` and ``collections.abc``. No value is an instance of it."""
+
+    __slots__ = ()

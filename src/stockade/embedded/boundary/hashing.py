@@ -62,20 +62,21 @@ class Hashing:
         self.bulk.operators.fits_elements((len(value) + sum(map(len, given))) * 8)
         value.update(*given, **named)
 
-    def dict_fromkeys(self, _value: Any, keys: Any, item: Any = None) -> Any:
-        """Perform ``fromkeys`` of an instance."""
-        return dict.fromkeys(self.bulk.hashed(keys), item)
+    def dict_fromkeys(self, value: Any, keys: Any, item: Any = None, /) -> Any:
+        """Perform ``fromkeys`` of an instance, or of ``dict`` for None."""
+        kind: Any = dict if value is None else type(value)
+        return kind.fromkeys(self.bulk.hashed(keys), item)
 
-    def counter_update(self, value: Any, *source: Any, **named: Any) -> None:
+    def counter_update(self, value: Any, source: Any = None, /, **named: Any) -> None:
         """Perform ``update`` of a counter."""
         self._count(value.update, source, named)
 
-    def counter_subtract(self, value: Any, *source: Any, **named: Any) -> None:
+    def counter_subtract(self, value: Any, source: Any = None, /, **named: Any) -> None:
         """Perform ``subtract`` of a counter."""
         self._count(value.subtract, source, named)
 
-    def _count(self, perform: Callable[..., None], source: tuple[Any, ...], named: dict[str, Any]) -> None:
-        given = [self.bulk.hashed(each) for each in source if each is not None]
+    def _count(self, perform: Callable[..., None], source: Any, named: dict[str, Any]) -> None:
+        given = [] if source is None else [self.bulk.hashed(source)]
         for each in given:
             self.meter.charge(1 + len(each))
         for each in (perform.__self__, *given, named):  # type: ignore[attr-defined]

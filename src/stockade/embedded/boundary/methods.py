@@ -58,7 +58,20 @@ class Methods:
 
     def of_type(self, kind: Any) -> dict[str, Any]:
         """Return the guarded methods that a facade of ``kind`` offers as functions."""
-        return {name: guard for name, guard in self.guards.items() if kind in self._performers[name]}
+        found = {name: each[kind] for name, each in self._performers.items() if kind in each}
+        return {name: self._of_type(kind, name, perform) for name, perform in found.items()}
+
+    def _of_type(self, kind: Any, name: str, perform: Callable[..., Any]) -> Callable[..., Any]:
+        guard = self.guards[name]
+
+        def function(value: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if type(value) is kind:
+                return perform(value, *args, **kwargs)
+            if isinstance(value, kind):
+                return guard(value, *args, **kwargs)
+            raise TypeError(f"{name!r} of {kind.__name__!r} does not apply to a {type(value).__name__!r} object")
+
+        return function
 
     def _guard(self, name: str, performers: dict[Any, Callable[..., Any]]) -> Callable[..., Any]:
         find, taken, record = performers.get, self._taken, self._record

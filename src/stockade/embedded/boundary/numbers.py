@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from stockade.embedded.boundary.operators import Operators
 
+_MISSING = object()
 MOST_EXPONENT = 10_000
 MOST_DIGITS = 2000
 """Digits of a ``Decimal``: its methods are free, and each takes time and memory by the digits."""
@@ -29,7 +30,7 @@ class Numbers:
     def __init__(self, operators: Operators, pay_spec: Callable[[str], None]) -> None:
         self.operators, self.meter, self._pay_spec = operators, operators.meter, pay_spec
 
-    def make_int(self, value: Any = 0, /, base: Any = None) -> Any:
+    def make_int(self, value: Any = 0, /, base: Any = _MISSING) -> Any:
         """Perform ``int``."""
         if type(value) in (str, bytes):
             if len(value) > 64:
@@ -38,7 +39,7 @@ class Numbers:
                 self.meter.charge(1 + size * size // prices.DIGITS)
         else:
             self.bounded(value)
-        return self.operators.noticed(int(value) if base is None else int(value, base))
+        return self.operators.noticed(int(value) if base is _MISSING else int(value, base))
 
     def make_float(self, value: Any = 0.0, /) -> Any:
         """Perform ``float``."""
@@ -100,7 +101,7 @@ class Numbers:
         self.bounded(number)
         if ndigits is None:
             return self.operators.accounted(round(number))
-        if type(ndigits) is not int or abs(ndigits) > MOST_EXPONENT:
+        if type(ndigits) not in INTEGERS or abs(ndigits) > MOST_EXPONENT:
             raise TypeError(f"round() takes an integer of at most {MOST_EXPONENT:,} digits")
         if type(number) in INTEGERS or type(number) is Fraction:
             self.meter.charge(1 + (abs(ndigits) // 9) ** 2 // prices.DIGITS)

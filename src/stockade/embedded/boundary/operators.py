@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
 from stockade.embedded.boundary.costs import HEAD, Costs
+from stockade.embedded.boundary.facades import is_kind, joined
 from stockade.embedded.boundary.kinds import DICTS
 from stockade.embedded.boundary.owned import deque
 
@@ -31,7 +32,8 @@ class Operators(Costs):
             table[f"$i{name}"] = self._guard(price, in_place)
         table["$iadd"] = self._extending(table["$iadd"])
         table["$grow"] = self.growing()
-        table["$ior"] = self._merging(table["$ior"])
+        table["$or"] = self._joining(table["$or"])
+        table["$ior"] = self._merging(self._joining(table["$ior"]))
         table["$neg"], table["$pos"] = self._unary(operator.neg), self._unary(operator.pos)
         table["$inv"] = self._unary(operator.invert)
         return table
@@ -59,6 +61,14 @@ class Operators(Costs):
                 self.extend(left, right)
                 return left
             return add(left, right)
+
+        return guard
+
+    def _joining(self, perform: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def guard(left: Any, right: Any) -> Any:
+            if is_kind(left) and is_kind(right) and not left is right is None:
+                return joined(left, right)
+            return perform(left, right)
 
         return guard
 

@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from stockade.embedded.boundary.facades import TypeFacade
 from stockade.embedded.boundary.kinds import INTEGERS, SCALARS
 from stockade.embedded.boundary.owned import deque
 from stockade.embedded.boundary.rendering import SAFE_REPR
@@ -27,7 +28,7 @@ class Percent:
 
     def render(self, template: str, values: Any) -> str:
         """Return ``template % values``."""
-        named = hasattr(type(values), "__getitem__") and not isinstance(values, tuple | str | deque)
+        named = hasattr(type(values), "__getitem__") and not isinstance(values, tuple | str | deque | TypeFacade)
         given = iter(values if isinstance(values, tuple) else (values,))
         parts: list[str] = []
         position = 0

@@ -7,6 +7,7 @@ CPython's.
 
 from __future__ import annotations
 
+import datetime
 import re
 import sys
 from collections import Counter, OrderedDict
@@ -16,6 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
+from stockade.embedded.boundary.facades import GenericAlias, UnionType
 from stockade.embedded.boundary.kinds import DICTS, FLAT, INTEGERS, MOMENTS, SCALARS, SETS, TEXTS, VIEWS, digits
 from stockade.embedded.boundary.meter import is_script_function
 from stockade.embedded.boundary.owned import defaultdict, deque
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _PLAIN_INTEGER = 10**100
 MOST_WIDTH = 100_000
+_CALENDAR_DATE: Any = type(datetime.date.min.isocalendar())
 _DIGIT_RUNS = re.compile(r"\d+")
 _BRACKETS: dict[Any, tuple[str, str]] = {
     list: ("[", "]"),
@@ -108,6 +111,8 @@ class Rendering:
         name = kind.__name__
         if isinstance(value, type):
             return f"<class '{value.__name__}'>"
+        if kind is UnionType or kind is GenericAlias:
+            return repr(value)
         if isinstance(value, BaseException) and kind.__repr__ is BaseException.__repr__:
             inner = ", ".join(map(self.repr_of, _args(value)))
             return self.fitting(f"{name}({inner})")
@@ -177,6 +182,8 @@ class Rendering:
         own: Any = type(value).__repr__
         if getattr(own, "__module__", "") not in ("collections", None) and is_script_function(own):
             return self._checked_text(own(value), "__repr__")
+        if type(value) is _CALENDAR_DATE:
+            return repr(value)
         if names is None:
             return "(" + self._joined(value) + ")"
         pairs = (f"{name}={self.repr_of(item)}" for name, item in zip(names, value, strict=True))

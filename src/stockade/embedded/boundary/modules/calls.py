@@ -157,11 +157,16 @@ def operator(space: Namespace) -> dict[str, Any]:
     item_of = space.names["$item"]
 
     def itemgetter(*items: Any) -> Callable[[Any], Any]:
+        if not items:
+            raise TypeError("itemgetter expected 1 argument, got 0")
         if len(items) == 1:
             return lambda value: item_of(value, items[0])
         return lambda value: tuple(item_of(value, item) for item in items)
 
     def attrgetter(*names: Any) -> Callable[[Any], Any]:
+        if not names or not {type(name) for name in names} <= {str}:
+            raise TypeError("attrgetter takes names of attributes, each a str")
+
         def one(value: Any, dotted: str) -> Any:
             for name in dotted.split("."):
                 value = attribute(value, name)
@@ -170,6 +175,8 @@ def operator(space: Namespace) -> dict[str, Any]:
         return lambda value: one(value, names[0]) if len(names) == 1 else tuple(one(value, name) for name in names)
 
     def methodcaller(name: Any, /, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+        if type(name) is not str:
+            raise TypeError("method name must be a string")
         return lambda value: attribute(value, name)(*args, **kwargs)
 
     return members | {

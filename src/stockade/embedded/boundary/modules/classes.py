@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
 from stockade.embedded.boundary.classes import is_script_class
-from stockade.embedded.boundary.facades import type_facade
+from stockade.embedded.boundary.facades import NameOnly, type_facade
 
 if TYPE_CHECKING:
     from stockade.embedded.boundary.namespace import Namespace
@@ -25,11 +25,7 @@ _ABSTRACT = (
 
 
 def _annotation(name: str) -> Any:
-    return type_facade(name, _Nothing, _cannot)
-
-
-class _Nothing:
-    __slots__ = ()
+    return type_facade(name, NameOnly, _cannot)
 
 
 def _auto() -> Any:
@@ -101,7 +97,7 @@ def typing(space: Namespace) -> dict[str, Any]:
     """Return the members of ``typing``. Annotations are never evaluated, so most of them are only names."""
     classes = space.classes
     members: dict[str, Any] = {name: _annotation(name) for name in _ANNOTATIONS}
-    members |= {name: classes.marker(name) for name in ("Generic", "Protocol")}
+    members |= {name: classes.marker(name, takes_parameters=True) for name in ("Generic", "Protocol")}
     variable = _annotation("TypeVar")
     return members | {
         "NamedTuple": type_facade("NamedTuple", tuple, _cannot), "TYPE_CHECKING": False,

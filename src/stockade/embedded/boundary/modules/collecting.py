@@ -33,10 +33,10 @@ class _Collections:
     def __init__(self, space: Namespace) -> None:
         self._space = space
 
-    def counter(self, *source: Any, **named: Any) -> Any:
+    def counter(self, source: Any = None, /, **named: Any) -> Any:
         """Return a ``Counter``."""
         result: Counter[Any] = Counter()
-        self._space.hashing.counter_update(result, *(each for each in source if each is not None), **named)
+        self._space.hashing.counter_update(result, source, **named)
         return result
 
     def ordered(self, *source: Any, **named: Any) -> Any:

@@ -20,6 +20,15 @@ _ENCODING = frozenset({"indent", "sort_keys", "separators", "ensure_ascii", "def
 class JSONDecodeError(ValueError, metaclass=Fixed):
     """A text is not JSON."""
 
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        raise TypeError("only json.loads makes a JSONDecodeError in scripts")
+
+
+def _translated(error: real.JSONDecodeError) -> JSONDecodeError:
+    made = JSONDecodeError.__new__(JSONDecodeError, str(error))
+    made.__dict__.update(error.__dict__)
+    return made
+
 
 def json(space: Namespace) -> dict[str, Any]:
     """Return the members of ``json``."""
@@ -54,7 +63,7 @@ def json(space: Namespace) -> dict[str, Any]:
                 return real.loads(text, parse_int=space.numbers.make_int)
             return real.loads(text)
         except real.JSONDecodeError as error:
-            raise JSONDecodeError(str(error)) from None
+            raise _translated(error) from None
 
     return {"dumps": dumps, "loads": loads, "JSONDecodeError": JSONDecodeError}
 

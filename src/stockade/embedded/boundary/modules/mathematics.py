@@ -27,6 +27,7 @@ _STATISTICS = (
     "mean", "fmean", "geometric_mean", "harmonic_mean", "median", "median_low", "median_high", "mode", "multimode",
     "pstdev", "pvariance", "stdev", "variance", "quantiles", "correlation", "covariance",
 )  # fmt: skip
+_OVER_SEQUENCES = ("harmonic_mean", "correlation", "covariance")
 MOST_QUANTILES = 1000
 _ROUNDING = tuple(
     f"ROUND_{name}" for name in ("CEILING", "DOWN", "FLOOR", "HALF_DOWN", "HALF_EVEN", "HALF_UP", "UP", "05UP")
@@ -142,6 +143,8 @@ def _over_numbers(space: Namespace, perform: Callable[..., Any]) -> Callable[...
             raise ValueError(f"n is between 1 and {MOST_QUANTILES:,} in scripts")
         if options.get("weights") is not None:
             options["weights"] = _numbers(space, options["weights"])
+        if perform.__name__ in _OVER_SEQUENCES and not {type(value) for value in values} <= {list, tuple, range}:
+            raise TypeError(f"{perform.__name__}: statistics need numbers in lists or tuples")
         given = [value if type(value) in (int, float) else _numbers(space, value) for value in values]
         space.meter.charge(1 + parts)
         try:

@@ -97,11 +97,17 @@ class _Heaps:
 
     def largest(self, n: Any, values: Any, key: Any = None) -> Any:
         """Perform ``nlargest``."""
-        return self._space.ordering.ordered(values, key=key, reverse=True)[: max(0, index(n))]
+        return self._best(n, values, key, reverse=True)
 
     def smallest(self, n: Any, values: Any, key: Any = None) -> Any:
         """Perform ``nsmallest``."""
-        return self._space.ordering.ordered(values, key=key)[: max(0, index(n))]
+        return self._best(n, values, key, reverse=False)
+
+    def _best(self, n: Any, values: Any, key: Any, *, reverse: bool) -> list[Any]:
+        if index(n) <= 0:
+            iter(values)  # what is not iterable is refused, and nothing else is looked at
+            return []
+        return self._space.ordering.ordered(values, key=key, reverse=reverse)[:n]
 
     def merge(self, *sources: Any, key: Any = None, reverse: Any = False) -> Iterator[Any]:
         """Perform ``merge``, one element after another."""

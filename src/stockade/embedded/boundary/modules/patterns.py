@@ -20,6 +20,7 @@ _FLAGS = ("IGNORECASE", "I", "MULTILINE", "M", "DOTALL", "S", "VERBOSE", "X", "A
 _ALLOWED = real.IGNORECASE | real.MULTILINE | real.DOTALL | real.VERBOSE | real.ASCII
 MOST_KEPT = 64
 MOST_TEMPLATE = 1000
+_DEPTH = 5
 
 
 def re(space: Namespace) -> dict[str, Any]:
@@ -30,6 +31,8 @@ def re(space: Namespace) -> dict[str, Any]:
         members[name] = patterns.function(name)
 
     def escape(text: Any) -> str:
+        if type(text) is not str:
+            raise TypeError("escape takes text in scripts")
         space.operators.sized(2 * len(text), text)
         return str(real.escape(text))
 
@@ -55,15 +58,17 @@ class _Patterns:
             if flags & ~int(_ALLOWED):
                 raise ValueError("this flag is not available in scripts")
             try:
-                found = Pattern(
-                    self._space, real.compile(pattern, flags) if (bounds := shape(pattern, flags)) else None, bounds
-                )
+                found = _below(_DEPTH, lambda: self._made(pattern, flags))
             except (real.error, PatternRefused, OverflowError) as error:
                 raise ValueError(f"pattern {pattern[:60]!r}: {error}") from None
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
             self._kept[pattern, flags] = found
         return found
+
+    def _made(self, pattern: str, flags: int) -> Pattern:
+        bounds = shape(pattern, flags)
+        return Pattern(self._space, real.compile(pattern, flags), bounds)
 
     def function(self, name: str) -> Callable[..., Any]:
         """Return the function of the module that compiles and then calls the method ``name``."""
@@ -200,6 +205,11 @@ class Match(metaclass=Fixed):
         return _expanded(self.__space__, self.__match__, template)
 
 
+def _below(depth: int, make: Callable[[], Pattern]) -> Pattern:
+    """Return ``make()``, called ``depth`` frames below the script: ``re`` warns in the name of a frame far above."""
+    return make() if depth == 0 else _below(depth - 1, make)
+
+
 def _group(match: Match, group: Any) -> Any:
     """Return one group after paying for its copy."""
     start, end = match.__match__.span(group)
@@ -249,6 +259,10 @@ def _once(pattern: Pattern, name: str, text: Any) -> Any:
 def _replaced(pattern: Pattern, repl: Any, text: Any, count: Any) -> tuple[str, int]:
     if type(count) is not int:
         raise TypeError("count must be an integer")
+    if not -sys.maxsize <= count <= sys.maxsize:
+        raise OverflowError("count is too large")
+    if type(repl) is not str and not callable(repl):
+        raise TypeError(f"the replacement is text or a function, not {type(repl).__name__!r}")
     _pay(pattern, text, is_anchored=False)
     space = pattern.__space__
     parts: list[str] = []

@@ -50,7 +50,7 @@ class Field(metaclass=Fixed):
         return self.__label__
 
 
-class _Frozen(AttributeError, metaclass=Fixed):
+class FrozenInstanceError(AttributeError, metaclass=Fixed):
     """Raised by an assignment to a field of a frozen dataclass."""
 
 
@@ -60,7 +60,7 @@ def dataclasses(space: Namespace) -> dict[str, Any]:
     return {
         "dataclass": made.dataclass, "field": made.field, "fields": made.fields, "asdict": made.asdict,
         "astuple": made.astuple, "replace": made.replace, "is_dataclass": lambda value: _fields_of(value) is not None,
-        "FrozenInstanceError": _Frozen,
+        "FrozenInstanceError": FrozenInstanceError,
     }  # fmt: skip
 
 
@@ -285,6 +285,6 @@ def _default(kind: Any, field: Field) -> Any:
 
 def _frozen(verb: str) -> Callable[..., None]:
     def refuse(_self: Any, name: str, *_value: Any) -> None:
-        raise _Frozen(f"cannot {verb} field {name!r}")
+        raise FrozenInstanceError(f"cannot {verb} field {name!r}")
 
     return refuse
