@@ -58,6 +58,7 @@ _FACE = {
     "AsyncRemoteStream": "service.streams",
     "RemoteStream": "service.streams",
     "AsyncRemoteTerminal": "service.living.async_remote_terminal",
+    "Remote": "service.remote_backend",
     "RemoteFiles": "service.living.remote",
     "RemoteInterpreter": "service.living.remote",
     "RemoteSandbox": "service.living.remote",
@@ -285,6 +286,7 @@ if TYPE_CHECKING:
     from stockade.service.living.remote import RemoteSandbox as RemoteSandbox
     from stockade.service.living.remote_steps import RemoteSandboxOptions as RemoteSandboxOptions
     from stockade.service.living.remote_terminal import RemoteTerminal as RemoteTerminal
+    from stockade.service.remote_backend import Remote as Remote
     from stockade.service.streams import AsyncRemoteStream as AsyncRemoteStream
     from stockade.service.streams import RemoteStream as RemoteStream
     from stockade.workspace.artifacts import ArtifactLimits as ArtifactLimits

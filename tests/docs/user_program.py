@@ -81,6 +81,13 @@ async def anywhere_async(local: bool) -> int:
     return len([result.outcome for result in results])
 
 
+def sent_away() -> str:
+    there = stockade.Remote("http://127.0.0.1:8080", api_key="e2b_0", patience=5)
+    return stockade.run("1", backend=there, on_warning=warned, memory="64MiB").backend + repr(
+        stockade.run_command(["true"], backend=there, policy="strict")
+    )
+
+
 def followed_anywhere(local: bool) -> list[int]:
     runner: stockade.StreamsCode[stockade.AnyStream] = Runner() if local else stockade.Client("http://127.0.0.1:8080")
     with runner.stream("print(1)", stdin="a") as events:

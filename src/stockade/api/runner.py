@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, partial
 from itertools import count
@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Unpack
 
 from stockade.api import configured
+from stockade.api.elsewhere import Elsewhere, run_elsewhere
 from stockade.api.job_arguments import Source, job_from_command, job_from_source, warmth
 from stockade.api.launcher import Launcher, concluded
 from stockade.api.options import (
@@ -171,7 +172,7 @@ def run(
     source: Source,
     *,
     policy: PolicyLike | None = None,
-    backend: str | Backend | None = None,
+    backend: str | Backend | Elsewhere | None = None,
     image: str | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
@@ -183,8 +184,9 @@ def run(
     """Run source text (Python unless ``language`` says otherwise), or the file that a ``Path`` names.
 
     ``policy`` is a ``Policy``, its fields as a mapping, or a profile's name, such as ``"strict"``. ``backend`` is a
-    name or an object; without it, ``stockade.select`` chooses, and describes ``trust`` and ``ceiling``. ``image`` is
-    the tag or digest of a local image to run in, by docker or podman. ``Runner`` describes ``preload`` and ``warm``.
+    name or an object, or a ``stockade.Remote``; without it, ``stockade.select`` chooses, and describes ``trust`` and
+    ``ceiling``. ``image`` is the tag or digest of a local image to run in, by docker or podman. ``Runner`` describes
+    ``preload`` and ``warm``.
 
     ``on_warning`` is called in this thread with a ``stockade.LimitReached`` for each limit of which four fifths are
     used, and when memory passes its soft limit. If ``on_warning`` raises, the run ends.
@@ -213,10 +215,8 @@ def run(
     """
     limits, rest = split(options, RUN_OPTIONS)
     job = job_from_source(source, **rest)
-    how: Any = {"image": image, "trust": trust, "ceiling": ceiling, "preload": preload, "warm": warm, **limits}
-    runner = Runner(policy, backend=backend, **how)
-    runner._launcher.caller = _WITHOUT_RUNNER
-    return runner.run_job(job, on_warning=on_warning)
+    how: Any = {"image": image, "trust": trust, "ceiling": ceiling, "preload": preload, "warm": warm}
+    return _run_single(job, policy, backend, limits, on_warning, **how)
 
 
 @known_options
@@ -224,7 +224,7 @@ def run_command(
     argv: Sequence[str],
     *,
     policy: PolicyLike | None = None,
-    backend: str | Backend | None = None,
+    backend: str | Backend | Elsewhere | None = None,
     image: str | None = None,
     trust: str | None = None,
     ceiling: Given | None = None,
@@ -234,7 +234,21 @@ def run_command(
     """Run the command ``argv``, whose program is searched on the sandbox's own PATH; see ``run`` for the options."""
     limits, rest = split(options, COMMAND_OPTIONS)
     job = job_from_command(argv, **rest)
-    runner = Runner(policy, backend=backend, image=image, trust=trust, ceiling=ceiling, **limits)
+    return _run_single(job, policy, backend, limits, on_warning, image=image, trust=trust, ceiling=ceiling)
+
+
+def _run_single(
+    job: Job,
+    policy: PolicyLike | None,
+    backend: str | Backend | Elsewhere | None,
+    limits: Mapping[str, Any],
+    on_warning: OnWarning | None,
+    **own: Any,
+) -> Result:
+    """Run a job by a runner of its own, whose options are ``own``, or elsewhere."""
+    if isinstance(backend, Elsewhere):
+        return run_elsewhere(backend, job, policy, limits, on_warning, **own)
+    runner = Runner(policy, backend=backend, **own, **limits)
     runner._launcher.caller = _WITHOUT_RUNNER
     return runner.run_job(job, on_warning=on_warning)
 

@@ -77,12 +77,12 @@ class Client:
         Raises ``JobError`` and ``PolicyError`` as that does, and ``ServiceError`` if the service refuses the run for
         another reason, or cannot be reached. If an exception ends the wait, the run is cancelled.
         """
-        return self._complete(self._service.run(source_text(source), options))
+        return self._run(source_text(source), options)
 
     @known_options
     def run_command(self, argv: Sequence[str], **options: Unpack[RemoteOptions]) -> Result:
         """Run a command and return its result; see ``run``."""
-        return self._complete(self._service.run(command(argv), options))
+        return self._run(command(argv), options)
 
     @known_options
     def stream(self, source: str | bytes, **options: Unpack[RemoteRunOptions]) -> RemoteStream:
@@ -93,6 +93,9 @@ class Client:
     def stream_command(self, argv: Sequence[str], **options: Unpack[RemoteOptions]) -> RemoteStream:
         """Run a command and return its events while they happen; see ``stream``."""
         return self._streamed(command(argv), options)
+
+    def _run(self, what: dict[str, Any], options: Mapping[str, Any]) -> Result:
+        return self._complete(self._service.run(what, options))
 
     def _streamed(self, what: dict[str, Any], options: Mapping[str, Any]) -> RemoteStream:
         from stockade.service.stream_steps import StreamSteps

@@ -29,6 +29,8 @@ _NO_TLS = "WRONG_VERSION_NUMBER"
 """OpenSSL's name for an answer that is not TLS at all."""
 LIMITS = {"timeout": "wall_time", "cpu_time": "cpu_time", "memory": "memory", "processes": "processes"}
 _VARIABLE = "STOCKADE_API_KEY"
+TABLES = ("limits", "languages", "network", "on_output")
+"""The fields of a policy that a request may set. The others show the host, or weaken the walls around the guest."""
 LONGEST_LINE = 64 << 20
 """The bytes of the longest line of an answer that is read by lines."""
 

@@ -17,12 +17,11 @@ from stockade.policy import ceiling
 from stockade.policy.model import Policy
 from stockade.policy.resolve import with_layers
 from stockade.runs.job import Job
+from stockade.service.client_steps import TABLES
 from stockade.service.queue import NewRun
 from stockade.service.settings import MIB, Settings
 from stockade.workspace.artifacts import ArtifactLimits
 
-_TABLES = ("limits", "languages", "network", "on_output")
-"""The fields of a policy that a request may set. The others show the host, or weaken the walls around the guest."""
 _OWN_LABELS = ("key", "run")
 _MOST_FILES = 1000
 _DEEPEST = 8
@@ -65,7 +64,7 @@ class RunRequest(BaseModel):
     environment: dict[str, str] = Field({}, description="variables of the guest")
     artifacts: list[str] = Field([], description="patterns of files to bring out, such as out/**")
     limits: dict[str, Any] = Field({}, description='the limits of the policy, such as {"memory": "64MiB"}')
-    policy: dict[str, Any] = Field({}, description=f"other fields of the policy; of {', '.join(_TABLES)}")
+    policy: dict[str, Any] = Field({}, description=f"other fields of the policy; of {', '.join(TABLES)}")
     labels: dict[str, str] = Field({}, description="what you say of the run")
     live: bool = Field(False, description="keep its events while it happens, for /v1/runs/ID/events")
 
@@ -101,9 +100,9 @@ class Policies:
 
     def _made(self, request: RunRequest) -> Policy:
         problems = [
-            FieldProblem(name, repr(value)[:80], f"a request may set {', '.join(_TABLES)}; the operator sets the rest")
+            FieldProblem(name, repr(value)[:80], f"a request may set {', '.join(TABLES)}; the operator sets the rest")
             for name, value in request.policy.items()
-            if name not in _TABLES
+            if name not in TABLES
         ]
         if problems:
             raise PolicyError(problems)
