@@ -18,6 +18,7 @@ CHECKS = (
     "response_schema_conformance",
     "ignored_auth",
     "missing_required_header",
+    "negative_data_rejection",
 )
 CONFIG = """\
 [checks]

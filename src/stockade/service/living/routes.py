@@ -140,8 +140,8 @@ async def _read(place: _PlaceOf, path: str) -> Response:
 @api.put(
     "/{sandbox}/files/{path:path}",
     status_code=204,
-    openapi_extra={"requestBody": {"content": _BYTES, "required": True}},
-    summary="Write a file whole, and make its folders",
+    openapi_extra={"requestBody": {"content": _BYTES, "required": False}},
+    summary="Write a file whole, and make its folders; without a body, an empty one",
 )
 async def _write(place: _PlaceOf, path: str) -> Response:
     return await place.ask(await place.request.body(), do="write", path=path)
