@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from stockade.backends.shared import refusals
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import BackendUnavailable
 from stockade.core.frozen import FrozenDict
 from stockade.planning import plan as _plan

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from stockade.core.dataclass import dataclass
 from stockade.planning.plan import Plan
 from stockade.runs.job import Command, Job
 

@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from stockade.core.dataclass import dataclass
 from stockade.linux.uids import first_uid
 
 _SECONDS = 0.9  # the two queries must take under two seconds together

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import PlanError
 from stockade.core.frozen import FrozenDict
 from stockade.policy import capabilities as _capabilities

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import FieldProblem, PolicyError, SetupError
 from stockade.linux import faults, landlock
 from stockade.planning.denial import Denial

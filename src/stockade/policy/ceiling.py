@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import FieldProblem, PolicyError
 from stockade.policy import ceiling_file
 from stockade.policy.model import Policy, read

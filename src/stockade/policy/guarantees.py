@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum
+
+from stockade.core.dataclass import dataclass
 
 
 class Guarantee(StrEnum):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import FieldProblem, PolicyError, nearest
 from stockade.core.units import UNLIMITED
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from stockade.core.dataclass import dataclass
 from stockade.policy import stricter
 
 TakeStricter = Callable[[Any, Any, Any], Any]

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from stockade.core.dataclass import dataclass
 from stockade.policy.guarantees import Guarantee
 from stockade.runs.result import Result
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import JobError
 from stockade.core.hints import known_fields
 

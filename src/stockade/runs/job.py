@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import BinaryIO
 
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import JobError
 from stockade.runs.secret import Secret
 from stockade.workspace.artifacts import ArtifactLimits

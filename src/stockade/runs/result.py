@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import SetupError
 from stockade.core.frozen import FrozenDict
 from stockade.core.loading import loading

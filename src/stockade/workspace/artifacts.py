@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from stockade.core import patterns as _patterns
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import JobError
 from stockade.core.hints import known_fields
 from stockade.core.units import parse_count, parse_size

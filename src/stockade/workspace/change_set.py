@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, overload
 
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import CommitError
 from stockade.core.loading import loading
 from stockade.workspace.artifacts import Refused

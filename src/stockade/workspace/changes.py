@@ -6,9 +6,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
+from stockade.core.dataclass import dataclass
 from stockade.linux import beneath
 from stockade.workspace.artifacts import Refused
 from stockade.workspace.project import Entry, Project, upwards

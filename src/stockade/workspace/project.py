@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import NamedTuple
+
+from stockade.core.dataclass import dataclass
 
 
 class Entry(NamedTuple):

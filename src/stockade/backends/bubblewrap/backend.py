@@ -14,7 +14,6 @@ import signal
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from stockade.backends.shared.guest_environment import (
     environment,
 )
 from stockade.backends.shared.limits import PRLIMIT
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch
 from stockade.core.report import Failure

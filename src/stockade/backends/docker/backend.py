@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stockade.backends.base import Availability, Traits, unusable
@@ -18,6 +18,7 @@ from stockade.backends.docker import container, engine
 from stockade.backends.docker.capabilities import capabilities
 from stockade.backends.shared.guest_environment import check_nesting, check_paths
 from stockade.backends.shared.limits import groups, watch
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch
 from stockade.languages.base import JOB_FOLDER

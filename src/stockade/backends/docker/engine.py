@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import JobError
 from stockade.linux.engine_api import EngineError, ask
 

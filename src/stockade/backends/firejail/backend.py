@@ -15,7 +15,6 @@ import secrets
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +38,7 @@ from stockade.backends.shared.guest_environment import (
     environment,
 )
 from stockade.backends.shared.limits import LOOSE, filters_syscalls, groups, rlimits, watch
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch, encode_steps
 from stockade.core.report import Failure

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stockade.backends.base import Availability, Traits, unusable
 from stockade.backends.shared import refusals
+from stockade.core.dataclass import dataclass
 from stockade.core.loading import load
 from stockade.languages.base import JOB_FOLDER
 from stockade.policy.guarantees import Enforcement, Guarantee, Isolation

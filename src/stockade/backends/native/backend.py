@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +37,7 @@ from stockade.backends.shared.guest_environment import (
     program_folders,
 )
 from stockade.backends.shared.limits import LOOSE, filter_steps, filters_syscalls, groups, rlimits, watch
+from stockade.core.dataclass import dataclass
 from stockade.core.launch import Groups, Launch, Watch, encode_steps
 from stockade.languages.base import JOB_FOLDER
 from stockade.linux.landlock import Ruleset

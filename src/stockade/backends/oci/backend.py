@@ -13,7 +13,6 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stockade.backends.base import Availability, Traits
@@ -21,6 +20,7 @@ from stockade.backends.oci import bundle, runtime
 from stockade.backends.oci.capabilities import capabilities
 from stockade.backends.shared.guest_environment import check_nesting, check_paths, check_reachable, environment
 from stockade.backends.shared.limits import engine_rlimits, filters_syscalls, groups, rlimits, watch
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import JobError
 from stockade.core.launch import Launch
 from stockade.core.report import Failure

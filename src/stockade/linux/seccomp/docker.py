@@ -12,9 +12,9 @@ an alternative. Entries for one call are tried in the order of the profile.
 import errno
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from stockade.core.dataclass import dataclass
 from stockade.linux.seccomp import syscalls, table
 from stockade.linux.seccomp.syscalls import Arch
 from stockade.linux.seccomp.table import ALLOW, Clause, Condition, Op, Rule, Table, always
@@ -33,7 +33,7 @@ _ARCHES = {Arch.X86_64: ("amd64", "SCMP_ARCH_X86_64"), Arch.AARCH64: ("arm64", "
 _Json = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Host:
     """The host properties that a profile's conditions test."""
 

@@ -4,9 +4,9 @@ Every system call in `syscalls.py` belongs to exactly one group, and a test chec
 allowed calls by their arguments.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from stockade.core.dataclass import dataclass
 from stockade.linux.seccomp.table import REFUSE
 
 
@@ -23,7 +23,7 @@ class Filter(StrEnum):
         return since is not None and order.index(self) >= order.index(since)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Group:
     """System calls that are allowed, or refused, for one reason.
 

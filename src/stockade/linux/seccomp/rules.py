@@ -7,8 +7,8 @@ TIOCSTI" to the filter, and TIOCSTI to the kernel (CVE-2019-10063).
 
 import errno
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from stockade.core.dataclass import dataclass
 from stockade.linux.seccomp.groups import Filter
 from stockade.linux.seccomp.table import (
     ALLOW,
@@ -28,7 +28,7 @@ from stockade.linux.seccomp.table import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ArgumentRule:
     """The rule of each filter that narrows a call. `why` completes a sentence after "except"."""
 

@@ -6,9 +6,10 @@ every input, and tests check this.
 
 import errno
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
+from stockade.core.dataclass import dataclass
 from stockade.linux.seccomp.syscalls import Arch
 
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
@@ -59,7 +60,7 @@ _COMPARE: Mapping[Op, Callable[[int, int], bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Condition:
     """True if ``(argument & mask) op value``; only EQ and NE take a mask."""
 
@@ -97,7 +98,7 @@ def any_bit(arg: int, mask: int) -> Condition:
     return Condition(arg, Op.NE, 0, mask)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Clause:
     """Conditions and an action: the action is taken if every condition holds."""
 
@@ -105,7 +106,7 @@ class Clause:
     action: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """Clauses in order. The first clause that holds decides; `otherwise` applies if none holds."""
 
