@@ -116,6 +116,26 @@ def test_removed_package_is_named(begun: str, tmp_path: Path) -> None:
     assert ran(script, path=copy).stdout.split() == ["True"] * 3
 
 
+def test_first_run_imports_and_compiles_little() -> None:
+    """No backend after the chosen one is imported, and no frozen class has methods that were compiled from text."""
+    script = """
+        import sys, stockade
+        result = stockade.run("1")
+        assert result.ok, result
+        print(stockade.select().backend.name)
+        print(*sorted({name.split(".")[2] for name in sys.modules if name.startswith("stockade.backends.")}))
+        classes = [kind for name, module in list(sys.modules.items()) if name.startswith("stockade.")
+                   for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == name]
+        frozen = [kind for kind in classes if "__dataclass_fields__" in vars(kind)
+                  and (kind.__dataclass_params__.frozen, kind.__dataclass_params__.eq) == (True, True)]
+        print(len(frozen) > 20, [kind for kind in frozen if kind.__name__ != "_Frozen" and kind.__setattr__.__code__.co_filename == "<string>"])
+    """
+    chosen, imported, frozen = ran(script).stdout.splitlines()
+    if chosen == "native":
+        assert imported == "base native registry shared"
+    assert frozen == "True []"
+
+
 def test_daemon_threads_end_quietly_at_exit() -> None:
     script = """
         import threading, time, stockade

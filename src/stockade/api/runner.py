@@ -285,9 +285,11 @@ def select(
 
 @cache
 def _load_all() -> None:
-    """Import all modules that a run may need: later, no descriptor may be free, or the files may be gone."""
-    places = (*backends.BUILT_IN.values(), *languages.BUILT_IN.values())
-    for module in (*_NEEDED, *(place.partition(":")[0] for place in places)):
+    """Import all modules that a run may need: later, no descriptor may be free, or the files may be gone.
+
+    A backend's modules are not among them: ``select`` imports those of each backend that it looks at.
+    """
+    for module in (*_NEEDED, *(place.partition(":")[0] for place in languages.BUILT_IN.values())):
         load(f"stockade.{module.removeprefix('stockade.')}")
 
 

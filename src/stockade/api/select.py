@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
 from stockade.backends import registry
 from stockade.backends.base import Backend, planned
+from stockade.core.dataclass import dataclass
 from stockade.core.errors import BackendUnavailable, JobError, PlanError, StockadeError
 from stockade.core.loading import loading
 from stockade.policy import ceiling as _ceiling
@@ -207,16 +208,18 @@ def _trust(word: Trust | str | None) -> Trust | None:
         raise JobError(f"trust: {word!r} is not a level of trust; there are: {', '.join(Trust)}") from None
 
 
-def _in_order(trust: Trust | None) -> Iterable[Backend]:
-    """Return all backends, strongest first and then cheapest; for trusted code cheapest first. Emulators come last.
+def _in_order(trust: Trust | None) -> Iterator[Backend]:
+    """Yield all backends, strongest first and then cheapest; for trusted code cheapest first. Emulators come last.
 
     The registry lists them by cost. Measured times do not change that order: one policy on one host always gets the
-    same isolation.
+    same isolation. A backend is imported when its turn comes.
     """
-    found = [registry.find(name) for name in (*registry.BUILT_IN, *registry.others())]
-    if trust is not Trust.TRUSTED:
-        found.sort(key=lambda backend: -backend.isolation.rank)
-    return sorted(found, key=lambda backend: backend.traits.emulates)
+
+    def order(name: str) -> tuple[bool, int]:
+        isolation, emulates = registry.standing(name)
+        return emulates, 0 if trust is Trust.TRUSTED else -isolation.rank
+
+    yield from map(registry.find, sorted((*registry.BUILT_IN, *registry.others()), key=order))
 
 
 def _reason(found: Candidate, trust: Trust | None, passed: list[Candidate]) -> str:

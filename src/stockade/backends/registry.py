@@ -8,6 +8,7 @@ from pathlib import Path
 from stockade.backends.base import Backend, ImageRunner, Traits
 from stockade.core.errors import BackendUnavailable, nearest
 from stockade.core.loading import load, loading
+from stockade.policy.guarantees import Isolation
 
 BUILT_IN = {
     "native": "stockade.backends.native.backend:Native",
@@ -22,6 +23,19 @@ BUILT_IN = {
     "microvm": "stockade.backends.microvm.backend:MicroVM",
 }
 """Name to module and class. Among backends of equal isolation, the one that starts fastest comes first."""
+_STANDING = {
+    "native": (Isolation.NAMESPACES, False),
+    "bubblewrap": (Isolation.NAMESPACES, False),
+    "landlock": (Isolation.PROCESS, False),
+    "process": (Isolation.PROCESS, False),
+    "oci": (Isolation.NAMESPACES, False),
+    "firejail": (Isolation.NAMESPACES, False),
+    "docker": (Isolation.NAMESPACES, False),
+    "podman": (Isolation.NAMESPACES, False),
+    "gvisor": (Isolation.USER_KERNEL, True),
+    "microvm": (Isolation.OWN_KERNEL, True),
+}
+"""What ``standing`` returns for a built-in backend, so that ``select`` imports those alone that it looks at."""
 BY_NAME = {"metered": "stockade.embedded.backend:Metered"}
 """Backends that run less than all of a language. Only a caller who names one gets it: ``select`` never takes it."""
 _GROUP = "stockade.backends"
@@ -70,6 +84,14 @@ def _checked(backend: Backend | None) -> Backend:
             "which promises nothing"
         )
     return backend
+
+
+def standing(name: str) -> tuple[Isolation, bool]:
+    """Return the isolation of a backend, and whether it emulates: by these, ``select`` orders all backends."""
+    if name in _STANDING:
+        return _STANDING[name]
+    backend = find(name)
+    return backend.isolation, backend.traits.emulates
 
 
 def others() -> list[str]:

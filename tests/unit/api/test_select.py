@@ -43,6 +43,7 @@ def among(monkeypatch: pytest.MonkeyPatch) -> Iterator[Among]:
     def register(*backends: Fake, costs: dict[str, float] | None = None) -> Callable[..., select.Selection]:
         there = {backend.name: backend for backend in backends}
         monkeypatch.setattr(registry, "BUILT_IN", dict.fromkeys(there, ""))
+        monkeypatch.setattr(registry, "_STANDING", {})
         monkeypatch.setattr(registry, "find", there.__getitem__)
         monkeypatch.setattr(registry, "others", list)
         monkeypatch.setattr(start_costs, "known", lambda: costs or {})
@@ -176,3 +177,20 @@ def test_refused_field_cannot_be_accepted(among: Among) -> None:
     with pytest.raises(BackendUnavailable, match=r"slow: cannot hold filesystem\.read") as caught:
         choose(isolation="own_kernel", filesystem={"read": ["/srv"]})
     assert caught.value.accept == {}
+
+
+def test_registry_knows_the_order_without_the_backends() -> None:
+    """``select`` orders the built-in backends by what the registry says of them, and imports no other for that."""
+    assert registry.BUILT_IN.keys() == registry._STANDING.keys()
+    for name in registry.BUILT_IN:
+        backend = registry.find(name)
+        assert registry.standing(name) == (backend.isolation, backend.traits.emulates), name
+
+
+def test_select_orders_a_foreign_backend_by_its_own_word(among: Among, monkeypatch: pytest.MonkeyPatch) -> None:
+    strong = Fake("strong", Isolation.OWN_KERNEL)
+    among(Fake("light", Isolation.PROCESS))
+    there = {"light": Fake("light", Isolation.PROCESS), "strong": strong}
+    monkeypatch.setattr(registry, "find", there.__getitem__)
+    monkeypatch.setattr(registry, "others", lambda: ["strong"])
+    assert select.select(Policy(), hosts.ROOT_V1).backend is strong
