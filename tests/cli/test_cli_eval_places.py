@@ -30,6 +30,7 @@ def programs(folder):
         (("-o", "v.jsonl", "--report", "v.jsonl"), "--report v.jsonl: this file holds the verdicts"),
         (("-o", "v.jsonl", "--report", "v.jsonl.batch"), "--report v.jsonl.batch: this file holds the verdicts"),
         (("-o", "v.jsonl", "--report", "."), "--report .: this is a folder"),
+        (("-o", "v.jsonl", "--report", "-"), "--report -: the page does not go to standard output"),
         (("-o", "v.jsonl", "--report", "nowhere/r.html"), "cannot write to the folder nowhere"),
         (("-o", "nowhere/v.jsonl"), "nowhere/v.jsonl: No such file or directory"),
     ],

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
 import signal
 from pathlib import Path
 
@@ -118,5 +121,17 @@ def test_run_script_without_suffix_needs_language(stockade, folder: Path):
     (folder / "hello").write_text("print('hello')")
     done = stockade("run", "hello")
     assert done.returncode == 2
-    assert b"name one" in done.stderr
+    assert b"name the language: language='NAME', or --language NAME" in done.stderr
     assert stockade("run", "--language", "python", "hello").stdout == b"hello\n"
+
+
+def test_run_compiled_script_tells_a_command_that_works(stockade, folder: Path):
+    (folder / "a b.c").write_text('#include <stdio.h>\nint main(void) { puts("two"); }\n')
+    done = stockade("run", "a b.c")
+    assert done.returncode == 2
+    told = re.search("one command can do both: stockade (.*); 'stockade eval' also takes", done.stderr.decode())
+    assert told, done.stderr
+    if shutil.which("gcc", path="/usr/bin:/bin"):
+        assert stockade(*shlex.split(told[1])).stdout == b"two\n"
+    (folder / "main.go").write_text("package main")
+    assert b"--limit processes=64 --workspace . -- sh -c 'COMPILE && RUN'" in stockade("run", "main.go").stderr

@@ -134,6 +134,8 @@ def check_names(options: Mapping[str, object], known: Sequence[str], shown: Sequ
 def _advice(name: str, known: Sequence[str]) -> str:
     if name in ("profile", "policy_file"):
         return "a profile is policy='strict', and a file is policy=stockade.Policy.load('policy.toml')"
+    if name == "hooks":
+        return "hooks are set for all runs of a Runner, as Runner(hooks=...), or of the process, by stockade.configure"
     if name in OF_A_RUNNER:
         return _of_a_runner(name)
     if name in RUN_OPTIONS and "stdin" not in known:

@@ -135,9 +135,6 @@ _COMPILERS = {
     ),
 }
 _ALIASES = {"cpp": "c++", "cxx": "c++", "cc": "c++", "rs": "rust", "golang": "go"}
-SUFFIXES = {
-    ".c": "c", ".cpp": "c++", ".cc": "c++", ".cxx": "c++", ".rs": "rust", ".go": "go", ".java": "java",
-}  # fmt: skip
 
 
 def known(language: str) -> Compiler | None:

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from stockade.batch.compiling import SUFFIXES
 from stockade.batch.reading import MAX_LINE, program_from_line, program_from_record
 from stockade.batch.records import Program, RecordError
 from stockade.core.errors import JobError
 from stockade.languages import registry as languages
 
-_PROGRAMS = (".py", ".rb", ".js", ".mjs", ".cjs", ".sh", *SUFFIXES)
+_PROGRAMS = (".py", ".rb", ".js", ".mjs", ".cjs", ".sh", *languages.COMPILED_SUFFIXES)
 Entry = tuple[int, "Program | RecordError"]
 Wanted = Callable[[int], bool]
 
@@ -187,7 +186,7 @@ def _from_files(problem: Path, solution: Path) -> Program:
             **_problem_fields(problem),
             "id": f"{problem.name}/{solution.name}",
             "problem": problem.name,
-            "language": SUFFIXES.get(solution.suffix.lower()) or languages.by_suffix(solution),
+            "language": languages.COMPILED_SUFFIXES.get(solution.suffix.lower()) or languages.by_suffix(solution),
             "source": solution.read_text(encoding="utf-8"),
             "cases": [_case(path) for path in sorted(problem.glob("*.in"))],
         }

@@ -29,6 +29,8 @@ def require(output: str | None, report: str | None, words: Sequence[str]) -> Non
         return
     if output is not None and any(_same(report, f"{output}{suffix}") for suffix in ("", *BESIDE)):
         raise click.UsageError(f"--report {printable(report)}: this file holds the verdicts; name another one")
+    if report == "-":
+        raise click.UsageError("--report -: the page does not go to standard output; name a file, such as report.html")
     place = Path(report)
     if place.is_dir() or not place.name:
         raise click.UsageError(f"--report {printable(report)}: this is a folder; name a file")

@@ -47,7 +47,11 @@ _UNREACHED = re.compile(
 )
 _READ_ONLY = re.compile(r"Read-only file system")
 _NO_INPUT = re.compile(r"\bEOFError\b")
-_NO_PROCESS = re.compile(r"Resource temporarily unavailable|can't start new thread|[Cc]annot fork|pthread_create")
+_UNCOUNTED = {
+    "processes": re.compile(r"Resource temporarily unavailable|can't start new thread|[Cc]annot fork|pthread_create"),
+    "memory": re.compile(r"MemoryError\b|std::bad_alloc|[Cc]annot allocate memory|OutOfMemoryError|heap out of memory"),
+}
+"""What the code says when it is refused more of a limit that has no counter on some hosts."""
 _RAISED = ("processes", "disk", "file_size", "memory")
 """Limits whose refusal the code sees as an error of its own, and that a caller may want to raise."""
 _ENDINGS = ("", ".py", ".rb", ".js", ".mjs", ".cjs", ".json")
@@ -84,9 +88,10 @@ def say_general(result: Result, policy: Policy, job: Job, origins: Mapping[str, 
     text = result.stderr[-_TAIL:]
     if policy.network == "none" and _UNREACHED.search(text):
         say("the code has no network, which is the default; --allow HOST:443 opens one target, --network host all")
-    processes = result.limits_met.get(Guarantee.PROCESSES)
-    if processes is not None and processes.state is Met.UNKNOWN and _NO_PROCESS.search(text):
-        say("the limit on processes may have been met, which no counter shows here; --limit processes=MORE raises it")
+    for name, refusal in _UNCOUNTED.items():
+        counted = result.limits_met.get(Guarantee(name))
+        if counted is not None and counted.state is Met.UNKNOWN and refusal.search(text):
+            say(f"the limit on {name} may have been met, which no counter shows here; --limit {name}=MORE raises it")
     for name, state in result.limits_met.items():
         origin = origins.get(f"limits.{name}", "")
         is_lowered = origin.startswith("ceiling ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import cache
 from pathlib import PurePath
 
@@ -17,6 +18,9 @@ BUILT_IN = {
 }
 COMPILED = ("c", "c++", "go", "java", "rust")
 """Further languages of ``stockade eval``, which compiles their source first."""
+COMPILED_SUFFIXES = {
+    ".c": "c", ".cpp": "c++", ".cc": "c++", ".cxx": "c++", ".rs": "rust", ".go": "go", ".java": "java",
+}  # fmt: skip
 _ALIASES = {
     "py": "python", "python3": "python", "rb": "ruby", "js": "javascript", "node": "javascript", "nodejs": "javascript",
     "sh": "shell", "bash": "shell",
@@ -50,10 +54,22 @@ def _made(key: str) -> Language:
 
 def by_suffix(path: PurePath) -> str:
     """Return the name of the language for a file's suffix."""
-    try:
-        return _SUFFIXES[path.suffix.lower()]
-    except KeyError:
+    suffix = path.suffix.lower()
+    if suffix in COMPILED_SUFFIXES:
+        raise JobError(_compiled(path, COMPILED_SUFFIXES[suffix]))
+    if suffix not in _SUFFIXES:
         known = ", ".join(sorted(_SUFFIXES))
         raise JobError(
-            f"{path}: no language has the suffix {path.suffix!r} (known: {known}; {_ALSO}); name one"
-        ) from None
+            f"{path}: no language has the suffix {path.suffix!r} (known: {known}); name the language: "
+            f"language='NAME', or --language NAME; {_ALSO}"
+        )
+    return _SUFFIXES[suffix]
+
+
+def _compiled(path: PurePath, language: str) -> str:
+    """Return how to run the program at ``path``, which has to be compiled first."""
+    compiler = {"c": "gcc", "c++": "g++"}.get(language)
+    words = f"{compiler} {shlex.quote(path.name)} -o /tmp/program && /tmp/program" if compiler else "COMPILE && RUN"
+    more = "" if compiler else "--limit processes=64 "  # these compilers start threads
+    how = f"stockade run {more}--workspace {shlex.quote(str(path.parent))} -- sh -c {shlex.quote(words)}"
+    return f"{path}: {language} is compiled first, and one command can do both: {how}; {_ALSO}"

@@ -37,6 +37,10 @@ def test_public_function_declares_typed_options(function: Any, expected: str) ->
         ("inputs", "no option 'inputs': did you mean 'stdin'?"),
         ("polcy", "no option 'polcy': did you mean 'policy'?"),
         ("zzz", "no option 'zzz': the options are stdin"),
+        (
+            "hooks",
+            "no option 'hooks': hooks are set for all runs of a Runner, as Runner\\(hooks=...\\), or of the process",
+        ),
     ],
 )
 def test_run_unknown_option_suggests_a_name(name: str, words: str) -> None:
