@@ -333,8 +333,7 @@ def deferring(limits_met: Callable[[], Mapping[Guarantee, LimitState]], **others
     ``others`` are the fields that differ from their defaults. They are not checked.
     """
     result = object.__new__(Result)
-    vars(result).update(_DEFAULTS)
-    vars(result).update(others, _limits_met=limits_met)
+    vars(result).update(_DEFAULTS | others, _limits_met=limits_met)
     return result
 
 
