@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 AWKWARD = bytes(range(256)) * 3 + b"\xff\xfe\0\r\n\x1b[31m"
@@ -210,3 +211,17 @@ def test_run_applies_users_syscalls_file(stockade, tmp_path):
     assert (done.returncode, b"must allow" in done.stderr) == (2, True)
     done = stockade("run", "--syscalls-replace", "-c", code)
     assert (done.returncode, b"syscalls_file is not set" in done.stderr) == (2, True)
+
+
+def test_run_collects_no_garbage(folder: Path):
+    """Nearly all objects of a run stay, so that a collection finds nothing, and the end of the interpreter neither."""
+    script = """if True:
+        import gc, sys
+        from stockade.cli.main import main
+        seen = []
+        gc.callbacks.append(lambda phase, _: seen.append(phase))
+        sys.argv = ["stockade", "run", "-c", "1"]
+        print(main(), seen, gc.get_freeze_count() > 10_000)
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=folder, check=True, timeout=60)
+    assert done.stdout == b"0 [] True\n", done
