@@ -158,6 +158,19 @@ def test_forks_go_their_own_ways() -> None:
         assert sandbox.files.read_text("note") == "common"
 
 
+def test_refused_fork_leaves_the_origin_running() -> None:
+    """The files are refused when a part of them is in the twin already."""
+    deep = "import os\nopen('a', 'wb').write(bytes(1 << 20))\nfor _ in range(130): os.mkdir('z'); os.chdir('z')"
+    with Sandbox.create() as sandbox:
+        sandbox.run_command(["python3", "-c", deep]).check()
+        with pytest.raises(SnapshotRefused, match="folders lie in each other"):
+            sandbox.fork()
+        assert not sandbox.paused
+        sandbox.run_command(["rm", "-r", "z"]).check()
+        with sandbox.fork() as twin:
+            assert twin.files.stat("a").size == 1 << 20
+
+
 def test_fork_of_overlay_has_changes_and_leaves_project(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for name in ("kept", "changed", "removed"):

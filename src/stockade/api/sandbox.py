@@ -139,7 +139,7 @@ class Sandbox(Sessions, Ports, Copies):
         job = first_job(chosen, own)
         plan = with_secrets(chosen.plan, job.secrets)
         made = cls(chosen.backend, plan, job, idle=idle, lifetime=lifetime, hooks=hooks)
-        return made if files is None else made._begun_with(files)
+        return made if files is None else made._begun_with_snapshot(files)
 
     def _open(self, launch: Launch, plan: Plan, job: Job) -> Generator[Event, None, None]:
         broker = self._stack.enter_context(opened(job, plan.policy))

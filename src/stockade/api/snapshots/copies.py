@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from stockade.api.pausing import Pausing
 from stockade.api.process import WINDOW, Process
 from stockade.api.sessions import agents
-from stockade.api.sessions.link import Link, frame
+from stockade.api.sessions.link import Link
 from stockade.api.sessions.opening import python_for_agents
 from stockade.api.sessions.records import decoded
 from stockade.api.snapshots import store, stream
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _AGENT = "snapshot_agent.py"
 _SECONDS = 600.0
-_BATCH = 1 << 18
 _MOST_FORKS = 1000
 _SCRATCH = "/tmp"
 
@@ -53,9 +52,12 @@ class Copies(Pausing):
         """
         name = store.checked_name(name)
         check = Check(most_bytes=_most_bytes(self.policy))
-        data, skipped = self._packed(check, level=1)
+        answer: dict[str, Any] = {}
+        with self._taken(answer) as frames:
+            data = stream.packed(frames, check)
+        skipped = answer.get("skipped")
         digest, path = store.save(data, folder, name)
-        return Snapshot(digest, path, name, check.entries, check.bytes, skipped)
+        return Snapshot(digest, path, name, check.entries, check.bytes, skipped if isinstance(skipped, int) else 0)
 
     def fork(self) -> Self:
         """Return a new sandbox with copies of the files, and with the policy and arguments of this one.
@@ -67,58 +69,58 @@ class Copies(Pausing):
         return self.forks(1)[0]
 
     def forks(self, count: int) -> list[Self]:
-        """Return ``count`` new sandboxes as ``fork`` does; the files are read once for all of them."""
+        """Return ``count`` new sandboxes as ``fork`` does; the files are read once for all of them.
+
+        The caller keeps the files in memory meanwhile, if ``count`` is more than one.
+        """
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_FORKS:
             raise JobError(f"forks({count!r}): 1 to {_MOST_FORKS} sandboxes")
-        data, _ = self._packed(Check(most_bytes=_most_bytes(self.policy)), level=0)
-        with ExitStack() as made:
-            twins = []
-            for _ in range(count):
-                twins.append(self._fresh()._begun_with(data))
-                made.callback(twins[-1].close)
-            made.pop_all()
+        kept: list[bytes] = []
+        with ExitStack() as on_error:
+            twins = [self._fresh()]
+            on_error.callback(twins[0].close)
+            with self._taken({}) as frames:
+                sent = stream.batches(stream.checked(frames, Check(most_bytes=_most_bytes(self.policy))))
+                twins[0]._restore(sent if count == 1 else _keeping(sent, kept))
+            for _ in range(1, count):
+                twins.append(self._fresh()._begun_with(kept))
+                on_error.callback(twins[-1].close)
+            on_error.pop_all()
         return twins
 
-    def _packed(self, check: Check, *, level: int) -> tuple[bytes, int]:
-        """Return the files as a snapshot, and how many were left out."""
-        answer: dict[str, Any] = {}
+    @contextmanager
+    def _taken(self, answer: dict[str, Any]) -> Iterator[Iterator[tuple[bytes, bytes]]]:
+        """Let every process stand still, and yield the frames of the files; ``answer`` gets the agent's last words."""
         with self._lock:
             paused = self.paused
             self.pause()
             try:
                 with self._link({"serves": True}) as (link, _):
                     link.send(b"Q", {"operation": "take", "roots": self._roots()})
-                    data = stream.packed(_frames(link, answer), check, level=level)
+                    yield _frames(link, answer)
             finally:
                 if not paused and self._result is None:
                     self.resume()
-        skipped = answer.get("skipped")
-        return data, skipped if isinstance(skipped, int) else 0
 
-    def _begun_with(self, data: bytes) -> Self:
+    def _begun_with_snapshot(self, data: bytes) -> Self:
         """Return this fresh sandbox with the files of a snapshot, or close it."""
+        frames = _fitting(stream.unpacked(data, most_bytes=_most_bytes(self.policy)), self._roots())
+        return self._begun_with(stream.batches(frames))
+
+    def _begun_with(self, batches: Iterable[bytes]) -> Self:
+        """Return this fresh sandbox with the files that checked frames make, or close it."""
         with ExitStack() as on_error:
             on_error.callback(self.close)
-            self._restore(data)
+            self._restore(batches)
             on_error.pop_all()
         return self
 
-    def _restore(self, data: bytes) -> None:
-        """Make the files of this fresh sandbox those of a snapshot. Raises ``SnapshotRefused``."""
-        roots = self._roots()
+    def _restore(self, batches: Iterable[bytes]) -> None:
+        """Make the files of this fresh sandbox those of checked frames. Raises ``SnapshotRefused``."""
         with self._link({}) as (link, process):
-            link.send(b"Q", {"operation": "put", "roots": roots})
-            waiting = bytearray()
-            for kind, payload in stream.unpacked(data, most_bytes=_most_bytes(self.policy)):
-                if kind in (b"d", b"f", b"l", b"h") and not roots[decoded(payload)["in"]]:
-                    raise SnapshotRefused(
-                        "the snapshot holds a workspace, and that of this sandbox is a folder of the host; use "
-                        "access='overlay', access='copy', or no workspace"
-                    )
-                waiting += frame(kind, payload)
-                if len(waiting) >= _BATCH or kind == b".":
-                    process.stdin.write(bytes(waiting), timeout=_SECONDS)
-                    waiting.clear()
+            link.send(b"Q", {"operation": "put", "roots": self._roots()})
+            for batch in batches:
+                process.stdin.write(batch, timeout=_SECONDS)
             for _ in _frames(link, {}):
                 raise SnapshotRefused("the agent for snapshots broke the protocol")
 
@@ -146,6 +148,24 @@ class Copies(Pausing):
             raise SnapshotRefused(f"the agent for snapshots broke the protocol: {error}") from None
         finally:
             process.kill()
+
+
+def _keeping(batches: Iterable[bytes], kept: list[bytes]) -> Iterator[bytes]:
+    """Yield ``batches``, and add them to ``kept``."""
+    for batch in batches:
+        kept.append(batch)
+        yield batch
+
+
+def _fitting(frames: Iterable[tuple[bytes, bytes]], roots: list[str]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the frames of a snapshot. Raises ``SnapshotRefused`` if one belongs into a root that the sandbox lacks."""
+    for kind, payload in frames:
+        if not all(roots) and kind in (b"d", b"f", b"l", b"h") and not roots[decoded(payload)["in"]]:
+            raise SnapshotRefused(
+                "the snapshot holds a workspace, and that of this sandbox is a folder of the host; use "
+                "access='overlay', access='copy', or no workspace"
+            )
+        yield kind, payload
 
 
 def _most_bytes(policy: Policy) -> int:

@@ -113,11 +113,29 @@ def _is_number(value: Any, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
 
 
-def packed(frames: Iterable[tuple[bytes, bytes]], check: Check, *, level: int = 1) -> bytes:
-    """Return the snapshot that ``frames`` make. Raises ``SnapshotRefused``."""
-    squeeze, parts = zlib.compressobj(level), [b""]
+def checked(frames: Iterable[tuple[bytes, bytes]], check: Check) -> Iterator[tuple[bytes, bytes]]:
+    """Yield frames, each of them checked, up to the last one. Raises ``SnapshotRefused``."""
     for kind, payload in frames:
         check.take(kind, payload)
+        yield kind, payload
+    if not check.ended:
+        raise SnapshotRefused("the snapshot is refused: it is cut off")
+
+
+def batches(frames: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    """Yield checked frames as bytes, many at a time."""
+    waiting = bytearray()
+    for kind, payload in frames:
+        waiting += frame(kind, payload)
+        if len(waiting) >= _PIECE or kind == b".":
+            yield bytes(waiting)
+            waiting.clear()
+
+
+def packed(frames: Iterable[tuple[bytes, bytes]], check: Check) -> bytes:
+    """Return the snapshot that ``frames`` make. Raises ``SnapshotRefused``."""
+    squeeze, parts = zlib.compressobj(1), [b""]
+    for kind, payload in checked(frames, check):
         parts.append(squeeze.compress(frame(kind, payload)))
     parts.append(squeeze.flush())
     parts[0] = _MAGIC + b"%d %d\n" % (check.entries, check.bytes)
