@@ -88,6 +88,17 @@ def test_process_streams_signals_and_end():
     in_sandbox(test)
 
 
+def test_running_processes_are_listed():
+    async def test(sandbox):
+        waiting, terminal = await sandbox.start_command(["sleep", "60"]), await sandbox.terminal(["cat"])
+        assert await sandbox.files.exists(".")
+        assert sandbox.processes == (waiting, terminal)
+        await waiting.kill()
+        assert sandbox.processes == (terminal,)
+
+    in_sandbox(test)
+
+
 def test_flood_of_a_process_waits_while_the_loop_goes_on():
     async def test(sandbox):
         flood = await sandbox.start_command(["sh", "-c", "head -c 8000000 /dev/zero; echo end >&2; cat >/dev/null"])

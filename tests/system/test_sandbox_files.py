@@ -35,6 +35,17 @@ def test_files_are_those_that_the_guest_sees(sandbox: Sandbox, files: Files) -> 
     assert sandbox.run_command(["cat", "/tmp/elsewhere"]).stdout == "absolute"
 
 
+def test_many_files_are_written_by_path(files: Files) -> None:
+    files.write_many({"some/one": "text", "/tmp/two": b"\0\1"})
+    assert (files.read_text("some/one"), files.read_bytes("/tmp/two")) == ("text", b"\0\1")
+    with pytest.raises(NotADirectoryError):
+        files.write_many({"first": "1", "some/one/below": "2", "last": "3"})
+    assert files.exists("first")
+    assert not files.exists("last")
+    with pytest.raises(JobError, match="mapping"):
+        files.write_many(["path"])  # type: ignore[arg-type]
+
+
 def test_files_listing_names_kinds_and_sizes(sandbox: Sandbox, files: Files) -> None:
     files.make_dir("one/two")
     files.write("one/file", "123")

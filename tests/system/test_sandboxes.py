@@ -199,6 +199,20 @@ def test_kill_ends_everything_that_a_process_started(sandbox):
 # -- terminals -------------------------------------------------------------------------------------------------
 
 
+def test_running_processes_are_listed(sandbox):
+    waiting, ended = sandbox.start_command(["sleep", "60"]), sandbox.start_command(["true"])
+    terminal = sandbox.terminal(["cat"])
+    ended.wait(10)
+    with sandbox.interpreter() as python, sandbox.shell():
+        assert python.run("1").value_repr == "1"
+        assert sandbox.files.exists(".")
+        assert sandbox.processes == (waiting, terminal)
+    found = {each.pid: each for each in sandbox.processes}
+    assert found[terminal.pid] is terminal
+    waiting.kill()
+    assert sandbox.processes == (terminal,)
+
+
 def test_many_idle_commands_leave_the_warden_free():
     """Without control groups, each command is sampled: a look at the whole host for each would take all of its time."""
     with Sandbox.create(timeout=60, processes=40) as sandbox:

@@ -22,6 +22,7 @@ from stockade.api.options import CommandOptions, PolicyOptions, known_options
 from stockade.api.pausing import Clock
 from stockade.api.ports import Ports
 from stockade.api.process import WINDOW, Process
+from stockade.api.sessions import agents
 from stockade.api.sessions.opening import Sessions
 from stockade.api.snapshots.copies import Copies
 from stockade.api.snapshots.store import Snapshot, load
@@ -266,6 +267,16 @@ class Sandbox(Sessions, Ports, Copies):
             running = [each for each in self._processes if each.poll() is None]
             self._processes = dict.fromkeys((*running, process))
         return process
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """The commands of ``start_command`` and ``terminal`` that still run, in the order of their start.
+
+        The programs behind interpreters, shells and ``files`` are not among them.
+        """
+        own = agents.command("")[1:]
+        with self._lock:
+            return tuple(each for each in self._processes if each.argv[1:] != own and each.poll() is None)
 
     def usage(self) -> UsageReport:
         """Return what the whole sandbox uses now, and has used."""

@@ -23,6 +23,7 @@ from stockade.runs.events import LimitReached, OnWarning
 from stockade.runs.result import Result
 
 T = TypeVar("T")
+A = TypeVar("A", bound=AsyncProcess[Any])
 
 
 class AsyncSandbox:
@@ -35,6 +36,7 @@ class AsyncSandbox:
     def __init__(self, inner: Sandbox) -> None:
         """Use ``create``."""
         self._inner = inner
+        self._started: dict[Process, AsyncProcess[Any]] = {}
         self.id, self.policy, self.plan, self.backend = inner.id, inner.policy, inner.plan, inner.backend
 
     @classmethod
@@ -84,12 +86,19 @@ class AsyncSandbox:
     @like(Sandbox.start_command)
     async def start_command(self, *args: Any, **options: Any) -> AsyncProcess[Process]:
         """See ``Sandbox.start_command``."""
-        return AsyncProcess(await in_thread(partial(self._inner.start_command, *args, **options), undo=Process.kill))
+        made = await in_thread(partial(self._inner.start_command, *args, **options), undo=Process.kill)
+        return _noted(self._started, made, AsyncProcess(made))
 
     @like(Sandbox.terminal)
     async def terminal(self, *args: Any, **options: Any) -> AsyncTerminal:
         """See ``Sandbox.terminal``."""
-        return AsyncTerminal(await in_thread(partial(self._inner.terminal, *args, **options), undo=Terminal.kill))
+        made = await in_thread(partial(self._inner.terminal, *args, **options), undo=Terminal.kill)
+        return _noted(self._started, made, AsyncTerminal(made))
+
+    @property
+    def processes(self) -> tuple[AsyncProcess[Any], ...]:
+        """The commands of ``start_command`` and ``terminal`` that still run, in the order of their start."""
+        return tuple(self._started[each] for each in self._inner.processes if each in self._started)
 
     @like(Sandbox.interpreter)
     async def interpreter(self, *args: Any, **options: Any) -> AsyncInterpreter:
@@ -149,6 +158,14 @@ class AsyncSandbox:
     def result(self) -> Result:
         """The verdict on the whole sandbox: usage, receipt and changes. Raises ``JobError`` before ``close``."""
         return self._inner.result
+
+
+def _noted(started: dict[Process, AsyncProcess[Any]], inner: Process, process: A) -> A:
+    """Note a process that was started, forget those that have ended, and return it."""
+    for each in [each for each in started if each.returncode is not None]:
+        del started[each]
+    started[inner] = process
+    return process
 
 
 def _close_all(sandboxes: list[Sandbox]) -> None:

@@ -120,6 +120,7 @@ class AsyncFiles:
     read_bytes = forwarded(Files.read_bytes)
     read_text = forwarded(Files.read_text)
     write = forwarded(Files.write)
+    write_many = forwarded(Files.write_many)
     list = forwarded(Files.list)
     stat = forwarded(Files.stat)
     exists = forwarded(Files.exists)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,14 @@ class Files(Hinting):
         if not isinstance(content, bytes | bytearray | memoryview):
             raise JobError(f"data: expected text or bytes, not {type(data).__name__}")
         self._ask("write", path, [], 0, content=memoryview(content), parents=parents)
+
+    @known_options
+    def write_many(self, files: Mapping[str, str | bytes], *, parents: bool = True) -> None:
+        """Write files by path, one after another, each as ``write`` does. An error leaves those before it written."""
+        if not isinstance(files, Mapping):
+            raise JobError(f"files: expected a mapping of paths to text or bytes, not {type(files).__name__}")
+        for path, data in files.items():
+            self.write(path, data, parents=parents)
 
     @known_options
     def list(self, path: str | os.PathLike[str] = ".", *, max_entries: int = MOST_ENTRIES) -> tuple[FileInfo, ...]:
