@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test test-user test-integrations test-projects test-pythons fuzz-embedded fuzz-service check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-docker docker attacks-podman podman gvisor microvm attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help faults demo test test-user test-integrations test-projects test-pythons fuzz-embedded audit-embedded fuzz-service check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-docker docker attacks-podman podman gvisor microvm attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -158,6 +158,9 @@ fuzz-service: $(STAMP) ## ask a real service for what its schema allows, with sc
 
 fuzz-embedded: $(STAMP) ## compare scripts with CPython over generated programs (PROGRAMS=5000 START=0; 5 minutes)
 	$(BIN)/python -W ignore -m tests.unit.embedded.differential --programs $(or $(PROGRAMS),5000) --start $(or $(START),0)
+
+audit-embedded: $(STAMP) ## run 10,000 hostile scripts in one process, and check that the host stays as it was (RUNS=10000 START=0; 6 minutes)
+	$(BIN)/python -W always -m tests.unit.embedded.audit --runs $(or $(RUNS),10000) --start $(or $(START),0)
 
 test-hosts: $(STAMP) ## run tests on another kernel: cgroup v2 in QEMU, as root, delegated, and without a group
 	@scripts/setup-hosts.sh

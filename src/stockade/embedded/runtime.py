@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from stockade.core.errors import FieldProblem, PolicyError, SetupError
 from stockade.core.loading import loading
@@ -44,6 +44,7 @@ class Runtime:
         caps: the limits; none by default.
         trust: how far the author of the scripts is trusted. ``"semi-trusted"`` needs every cap and the worker, and
             ``"untrusted"`` is refused.
+        engine: what runs the scripts. ``"metered"`` is the only one.
         in_process: run in this process, with no wall but the weave. A limit then ends a script only between two
             operations.
         memory: the limit on the worker's memory, in bytes or as a text; 256 MiB by default.
@@ -68,6 +69,7 @@ class Runtime:
         caps: Caps | None = None,
         *,
         trust: Trust = "trusted",
+        engine: Literal["metered"] = "metered",
         in_process: bool = False,
         clock: float = FROZEN_CLOCK,
         seed: int = 0,
@@ -79,10 +81,13 @@ class Runtime:
             raise PolicyError([FieldProblem("caps", repr(caps)[:80], "expected Caps(fuel=100_000, ...) or None")])
         self.caps = caps or Caps()
         require(trust, self.caps)
+        if engine != "metered":
+            raise PolicyError([FieldProblem("engine", repr(engine)[:80], "expected 'metered', the only engine so far")])
         if problem := _problem(trust, in_process, output, memory, pool):
             raise PolicyError([problem])
         self._options: dict[str, Any] = {
             "trust": trust,
+            "engine": engine,
             "in_process": in_process,
             "clock": clock,
             "seed": seed,

@@ -339,6 +339,12 @@ def test_trust_needs_its_configuration(options, message):
         Runtime(options.pop("caps", None), in_process=True, **options)
 
 
+def test_engine_has_one_value_and_others_are_refused_by_name():
+    assert Runtime(engine="metered", in_process=True).fresh().run("1 + 1") == 2
+    with pytest.raises(stockade.PolicyError, match="engine = 'wasm': expected 'metered'"):
+        Runtime(engine="wasm", in_process=True)
+
+
 def test_wrong_caps_are_refused_together():
     with pytest.raises(stockade.PolicyError) as caught:
         Caps(fuel=0, frames="many", deadline=float("nan"))
