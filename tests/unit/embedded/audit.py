@@ -35,8 +35,8 @@ DATA = (int, float, complex, str, bytes, bool, type(None), date, clock, timedelt
 HANG = 60  # seconds
 WARM = 30  # runs before the first look at the host
 EVERY = 100  # runs between two looks
-MOST_GROWTH = 64  # KiB of memory for 1,000 runs after the warm-up
-MOST_BLOCKS = 200  # memory blocks for 1,000 runs after the warm-up
+MOST_GROWTH = 1.05  # of the resident memory, from the highest of the first half of the runs to that of the second
+MOST_BLOCKS = 500  # memory blocks for 1,000 runs, in the second half
 PRIVATE = ("site-packages", "stockade", str(Path(os.__file__).parent), "0x7f")
 """What no message for a script may hold: paths and addresses of the host."""
 
@@ -152,7 +152,7 @@ def memory():
 
 
 def slope(readings):
-    """Return by how much the second part of each reading grows in 1,000 runs: the line through all of them."""
+    """Return by how much the figures grow in 1,000 runs, by the line through all of them."""
     return 1000 * statistics.linear_regression([at for at, _ in readings], [figure for _, figure in readings]).slope
 
 
@@ -195,13 +195,15 @@ def main():
     begun = time.monotonic()
     findings, endings, readings = audit(given.runs, given.start)
     print(f"{given.runs} runs in {time.monotonic() - begun:.0f} s: {json.dumps(dict(endings.most_common()))}")
-    warm = readings[len(readings) // 5 :]
-    if len(warm) > 2:
-        kib, blocks = (slope([(at, figures[place]) for at, figures in warm]) for place in (0, 1))
+    half = len(readings) // 2
+    if half > 10:
+        before, after = readings[:half], readings[half:]
+        blocks = slope([(at, figures[1]) for at, figures in after])
+        highest, later = (max(figures[0] for _, figures in part) for part in (before, after))
         print(
-            f"memory: {warm[0][1][0]} KiB after a fifth, {warm[-1][1][0]} at the end; {kib:+.0f} KiB and {blocks:+.0f} blocks for 1,000 runs"
+            f"memory: at most {highest} KiB in the first half and {later} in the second; {blocks:+.0f} blocks for 1,000 runs there"
         )
-        if len(warm) > 20 and (kib > MOST_GROWTH or blocks > MOST_BLOCKS):
+        if later > highest * MOST_GROWTH or blocks > MOST_BLOCKS:
             findings.append("the memory grows")
     for each in findings[:50]:
         print(each)

@@ -23,7 +23,9 @@ from decimal import Decimal
 import collections, fractions, decimal, itertools, functools, operator, math, statistics, re, json, string, textwrap, datetime, base64, heapq, bisect, copy
 class Index:
     def __index__(self): return 2
+    def __repr__(self): return 'Index'
 class Odd:
+    def __repr__(self): return 'Odd'
     __hash__ = None
     def __bool__(self): return False
     def __eq__(self, other): return True
@@ -33,7 +35,7 @@ def show(make):
         value = make()
         if type(value).__name__ in ITERATORS or 'iterator' in type(value).__name__:
             value = list(itertools.islice(value, 50))
-        print('=', type(value).__name__, repr(value)[:400])
+        print('=', type(value).__name__, repr(value)[:400].replace('\\n', ' '))
     except Exception as error:
         print('!', type(error).__name__, str(error)[:200].replace('\\n', ' '))
 """
@@ -46,7 +48,7 @@ VALUES = {
     "tuple": ["()", "(1,)", "(1, 2, 3)", "('a', 1)", "((1, 2), (3, 4))"],
     "dict": ["{}", "{'a': 1, 'b': 2}", "{1: 'x', 2.0: 'y'}", "{'k': [1, 2]}", "Counter('abca')", "OrderedDict(a=1)", "defaultdict(list, {1: [2]})"],
     "set": ["set()", "{1, 2, 3}", "frozenset({2, 3, 4})", "{'a'}"],
-    "function": ["int", "str", "list", "(int, str)", "(int | None)", "ValueError", "(lambda *a: 0)", "(lambda v: v)", "Odd()", "Index()"],
+    "function": ["int", "str", "list", "(int, str)", "ValueError", "(lambda *a: 0)", "(lambda v: v)", "Odd()", "Index()"],
     "other": ["None", "range(5)", "range(10, 0, -3)", "deque([1, 2, 3])", "Fraction(1, 3)", "Decimal('1.50')", "datetime.date(2024, 2, 29)", "datetime.timedelta(1, 2, 3)", "datetime.datetime(2024, 2, 29, 12)"],
 }  # fmt: skip
 METHODS = {
@@ -200,10 +202,10 @@ REFUSALS = (
     "statistics need numbers",
     "expected text",
     "bisect needs a list or a tuple",
-    r"deepcopy\(\) takes 2 positional arguments",
+    r"takes \d positional arguments? but",
 )
 """What a runtime says where CPython has a value: the divergences on the page, and arguments of unusual types."""
-ADDRESS = r" at 0x|<built-in|^= str .<|^= (UnionType|Union) "
+ADDRESS = r" at 0x|<built-in|(list|tuple|dict|set|type)\[|^= str .<|^= (UnionType|Union) "
 
 
 def outcomes(number):

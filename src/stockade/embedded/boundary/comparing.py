@@ -166,7 +166,7 @@ def _in_range(item: Any, values: range) -> bool:
             return False
         number = item.real
         return number == int(number) and int(number) in values
-    if type(item) in SCALARS or type(item) in CONTAINERS or type(item) in MOMENTS:
+    if type(item) in SCALARS or type(item) in CONTAINERS or type(item) in MOMENTS or isinstance(item, type):
         return False
     raise TypeError(f"'in' with a range needs a number, not {type(item).__name__!r}")
 

@@ -67,7 +67,7 @@ class Methods:
         def function(value: Any, /, *args: Any, **kwargs: Any) -> Any:
             if type(value) is kind:
                 return perform(value, *args, **kwargs)
-            if isinstance(value, kind):
+            if isinstance(value, kind) and name != "copy":  # a copy would be of the class of the value
                 return guard(value, *args, **kwargs)
             raise TypeError(f"{name!r} of {kind.__name__!r} does not apply to a {type(value).__name__!r} object")
 

@@ -111,11 +111,12 @@ class _Heaps:
 
     def merge(self, *sources: Any, key: Any = None, reverse: Any = False) -> Iterator[Any]:
         """Perform ``merge``, one element after another."""
-        iterators = [self._space.iterating.metered(each) for each in sources]
-        return self._merged(iterators, key, reverse=bool(reverse))
+        self._space.iterating.nesting.check(*sources)
+        return self._merged(sources, key, reverse=bool(reverse))
 
-    def _merged(self, iterators: list[Any], key: Any, *, reverse: bool) -> Iterator[Any]:
-        waiting = [head for head in map(_Head, iterators) if head.advance(key)]
+    def _merged(self, sources: tuple[Any, ...], key: Any, *, reverse: bool) -> Iterator[Any]:
+        heads = [_Head(self._space.iterating.metered(each)) for each in sources]
+        waiting = [head for head in heads if head.advance(key)]
         while waiting:
             best = waiting[0]
             for head in waiting[1:]:
