@@ -57,8 +57,8 @@ def test_generator_freed_in_a_later_call_ends_as_in_cpython():
 
 def test_generator_in_a_frame_that_raised_ends_with_the_call():
     runtime = Runtime(in_process=True)
-    source = "def g():\n  try: yield 1\n  finally: print('closed')\ndef f():\n  for x in g(): 1 / 0\nf()"
-    with pytest.raises(ScriptError, match=r"ZeroDivisionError.*line 5"):
+    source = "def g():\n  try: yield 1\n  finally: print('closed')\ndef f():\n  kept = g()\n  1 / next(kept) / 0\nf()"
+    with pytest.raises(ScriptError, match=r"ZeroDivisionError.*line 6"):
         runtime.run(source)
     assert runtime.stdout == "closed\n"
 
