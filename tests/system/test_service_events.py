@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from tests.support.service import is_ready, served, wait_for
@@ -175,6 +175,12 @@ def test_stream_that_is_left_or_cancelled_ends_its_run(service, client):
                 await anext(stream)
                 stream.cancel()
                 assert [event async for event in stream][-1].result.outcome == "cancelled"
+            async with there.stream("import time\ntime.sleep(0.5)\nprint(2)") as stream:
+                found = []
+                while not stream._steps._result:
+                    with suppress(TimeoutError):  # a wait that ends early loses nothing
+                        found.append(await asyncio.wait_for(anext(stream), 0.05))
+                assert [event.data for event in found if isinstance(event, Output)] == [b"2\n"]
             async with there.stream(WAITS) as stream:
                 await anext(stream)
             wait_for(lambda: service.run(stream._steps._found["id"])["outcome"] == "cancelled")

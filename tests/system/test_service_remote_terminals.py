@@ -55,6 +55,8 @@ def until(terminal, words):
 def test_terminal_is_the_same_here_and_on_a_service(place, request):
     sandbox = request.getfixturevalue(place)
     with sandbox.terminal(rows=33, columns=101, cwd="/tmp") as terminal:
+        with pytest.raises(TypeError):
+            terminal.write('{"end": "kill"}')
         terminal.write(b"stty size; pwd; echo $TERM $((6*7))\n")
         assert b"33 101\r\n/tmp\r\nxterm-256color 42" in until(terminal, b"color 42")
         terminal.resize(5, 6)

@@ -7,7 +7,7 @@ import http.client
 import io
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
@@ -266,4 +266,5 @@ class _Lines:
 
     def close(self) -> None:
         """Close the connection."""
-        self._writer.transport.abort()
+        with suppress(RuntimeError):  # the loop is closed, and the connection with it
+            self._writer.transport.abort()

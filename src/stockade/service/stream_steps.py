@@ -112,6 +112,9 @@ class StreamSteps:
                 if error.status not in RETRIED:
                     raise
                 problem = error
+            except BaseException:
+                self.drop()  # a wait that was cancelled may have taken a part of a message
+                raise
             self.drop()
             until = until or time.monotonic() + self._service.patience
             if time.monotonic() + pause > until:

@@ -86,6 +86,7 @@ class AsyncRemoteTerminal:
             raise TimeoutError(f"{self.argv[0]} has not read its standard input within {timeout:g} s")
         if self._over or self._leaving:
             raise BrokenPipeError(f"{self.argv[0]} has ended, so it reads no standard input")
+        data = bytes(memoryview(data))  # a text would be a message of another kind
         self._outgoing.extend(data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
         self._typed += len(data)
         self._tell()

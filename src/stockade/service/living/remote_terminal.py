@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -116,7 +117,8 @@ class _LoopThread:
 
     def close(self) -> None:
         """End the thread."""
-        self._loop.call_soon_threadsafe(self._over.set)
+        with suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(self._over.set)
 
 
 def _run(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
