@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.cold import BWRAP, PYTHON, SRC, in_turn, machine, spawn
 
@@ -32,6 +33,9 @@ from stockade.backends.oci.backend import Oci
 from stockade.client import warden_process
 from stockade.core.launch import decode_steps
 from stockade.runs.job import Command, Job
+
+if TYPE_CHECKING:
+    from stockade.core.launch import Step
 
 ACCEPT = {"process_view": "absent", "disk": "absent", "no_survivors": "supervisor"}
 BACKENDS = ("native", "bubblewrap", "landlock", "process", "oci", "firejail")
@@ -90,12 +94,14 @@ def crun_by_hand(argv: list[str]) -> Callable[[], None]:
     made = stockade.plan(backend=Oci())
     with Oci().prepare(made, Job(argv=tuple(argv)), lambda _: Command(argv=tuple(argv))) as launch:
         steps = [*decode_steps(launch.base), *launch.steps]
-    ours = [step for step in steps if step[0] not in ("session", "status", "become", "engine_mounts", "limits")]
+    _, _, by_hand, *_ = next(step for step in steps if step[0] == "engine")
+    left_out = ("session", "status", "become", "engine_mounts", "limits", "engine", "engine_job")
+    ours = [_at_once(step, argv) for step in steps if step[0] not in left_out]
     command = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", CRUN]
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": SRC}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment)
     assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(marshal.dumps((launch.argv, bundle.BUNDLE, ours)))
+    process.stdin.write(marshal.dumps((by_hand, bundle.BUNDLE, ours)))
     to, back = process.stdin.fileno(), process.stdout.fileno()
     assert os.read(back, 1), "the bundle was not written"
 
@@ -104,6 +110,15 @@ def crun_by_hand(argv: list[str]) -> Callable[[], None]:
         assert os.read(back, 1), "crun by hand failed"
 
     return call
+
+
+def _at_once(step: Step, argv: list[str]) -> Step:
+    """Return the step, with ``argv`` as the first process of the container if it writes ``config.json``."""
+    if step[:2] != ("file", f"{bundle.BUNDLE}/config.json"):
+        return step
+    config = json.loads(step[2])
+    config["process"] |= {"args": argv, "env": ["PATH=/usr/bin:/bin"]}
+    return (*step[:2], json.dumps(config).encode(), *step[3:])
 
 
 def _is_usable(backend: str) -> bool:

@@ -17,6 +17,7 @@ The order has these reasons:
 In an instance without namespaces, the list begins with ``session``. Then ``place``, ``folder`` and ``file`` follow,
 while files can still be given to the guest. Then come ``become``, and the steps from 7 on. Steps that hand something to
 an engine (``data``, ``status``) come before ``become``. ``engine_mounts`` comes after it, and what fills these mounts.
+``engine`` takes the ``limits`` before it. What the engine is to run comes last, with ``engine_job``.
 
 In workers, ``cgroup_namespace``, ``proc_again`` and ``still`` belong to the worker, which is PID 1 of a PID namespace.
 ``GuestMounts`` carries out the steps for the mounts of its guests: ``scratch``, ``job_mount``, ``terminals``, ``chdir``

@@ -1,6 +1,7 @@
 """The exact bundle of a container, and the translation of the runtime's log."""
 
 import json
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from stockade.planning.engines import Engine
 from stockade.planning.plan import plan
 from stockade.policy.guarantees import Isolation
 from stockade.runs.job import Command, Job
+from stockade.runs.stdin_file import FileContent
 from stockade.workspace.project import Entry, Project
 from tests.unit import facts as hosts
 from tests.unit.runs.test_verdict import report
@@ -27,7 +29,13 @@ NAME = "/usr/bin/crun"
 PID = b"4711"
 ERROR = b'{"msg":"error stat\'ing file `/x`: No such file","level":"error","time":"2026-11-25T14:39:59Z"}\n'
 BUNDLE = "/sys/fs/cgroup"
-FIRST = ["/bin/sh", "-c", 'exec 9>&2 2>/dev/null; trap : INT; (exec "$@" 2>&9 9>&-); exit $?', "sh"]
+FIRST = [
+    "/bin/sh", "-c",
+    'exec 9>&2 2>/dev/null; is_whole=; . /.stockade-job; [ "$is_whole" ] || exit 125; trap : INT; '
+    '(eval "$exports"; exec "$@" 2>&9 9>&-); exit $?',
+    "sh",
+]  # fmt: skip
+PIPE = f"{BUNDLE}/rootfs/.stockade-job"
 
 
 def _launch(policy: Policy, job: Job, host=HOST):
@@ -41,8 +49,22 @@ def _policy(**fields):
 
 
 def _config(made):
-    (content,) = [step[2] for step in made.steps if step[0] == "file" and step[1] == f"{BUNDLE}/config.json"]
+    (content,) = [step[2] for step in _steps(made) if step[0] == "file" and step[1] == f"{BUNDLE}/config.json"]
     return json.loads(content)
+
+
+def _steps(made):
+    return (*decode_steps(made.base), *made.steps)
+
+
+def _engine(made):
+    (step,) = [step for step in _steps(made) if step[0] == "engine"]
+    return step
+
+
+def _code(made):
+    assert made.steps[-1][0] == "engine_job"
+    return made.steps[-1][1].decode()
 
 
 def _bind(source, destination, *options):
@@ -70,11 +92,8 @@ def test_config_json_is_exact():
             "terminal": False,
             "user": {"uid": 1000, "gid": 1000},
             "cwd": "/workspace",
-            "args": [*FIRST, "true"],
-            "env": [
-                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                "LANG=C.UTF-8", "HOME=/tmp", "TMPDIR=/tmp", "B=2",
-            ],
+            "args": FIRST,
+            "env": [],
             "noNewPrivileges": True,
             "capabilities": {"bounding": [], "effective": [], "inheritable": [], "permitted": [], "ambient": []},
         },
@@ -101,12 +120,14 @@ def test_config_json_is_exact():
 
 def test_command_line_and_steps_are_exact():
     made = _launch(_policy(limits=LIMITS | {"disk": "8MiB"}), Job(argv=("true",), files={"a": b"x"}))
-    assert made.argv == (
+    assert _engine(made) == ("engine", PIPE, (
         "/usr/bin/crun", f"--root={BUNDLE}/state", "--cgroup-manager=disabled", "--log=file:/proc/self/fd/199",
         "--log-format=json", "run", "--no-new-keyring", f"--bundle={BUNDLE}", "--pid-file=/proc/self/fd/199", "guest",
-    )  # fmt: skip
-    assert made.environment == {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "_LIBCONTAINER_STATEDIR": BUNDLE}
+    ), {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "_LIBCONTAINER_STATEDIR": BUNDLE}, True)  # fmt: skip
+    assert (made.argv, made.environment) == (("true",), {})
     steps = [step[:3] for step in decode_steps(made.base)]
+    assert [step[0] for step in steps[-3:]] == ["file", "limits", "engine"]
+    assert steps[-2][1].keys() == {"memlock", "msgqueue", "rtprio", "sigpending"}
     assert steps[:7] == [
         ("session",), ("status", 199, True), ("become",), ("engine_mounts", BUNDLE, 1 << 30),
         ("folder", f"{BUNDLE}/rootfs", 0o755), ("folder", f"{BUNDLE}/scratch", 0o755),
@@ -114,8 +135,47 @@ def test_command_line_and_steps_are_exact():
     ]  # fmt: skip
     assert ("link", f"{BUNDLE}/rootfs/bin", "usr/bin") in steps
     assert made.steps[0] == ("file", f"{BUNDLE}/scratch/workspace/a", b"x", 0o644, False)
-    assert made.steps[-1][1].keys() == {"memlock", "msgqueue", "rtprio", "sigpending"}
+    assert [step[0] for step in made.steps[1:]] == ["engine_job"]
     assert made.without_namespaces
+
+
+def test_job_is_code_for_the_first_shell():
+    made = _launch(_policy(), Job(argv=("echo", "it's", "a\nb"), environment={"B": "x'y"}))
+    exports = (
+        "command export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; command export LANG=C.UTF-8; "
+        "command export HOME=/tmp; command export TMPDIR=/tmp; command export B='x'\"'\"'y'"
+    )
+    assert _code(made) == f"exports={shlex.quote(exports)}\nset -- echo 'it'\"'\"'s' 'a\nb'\nis_whole=yes\n"
+
+
+def test_base_of_waiting_container_has_nothing_of_the_job():
+    bases = {
+        _launch(_policy(), job).base
+        for job in (
+            Job(argv=("true",)),
+            Job(argv=("other", "words"), environment={"B": "2"}),
+            Job(argv=("a",), stdin=b"x"),
+        )
+    }
+    assert len(bases) == 1
+    assert _launch(_policy(limits=LIMITS | {"file_size": "1MiB"}), Job(argv=("true",))).base not in bases
+
+
+@pytest.mark.parametrize(
+    ("job", "fields"),
+    [
+        (Job(argv=("true",)), {"filesystem": {"read": ["/srv"]}}),
+        (Job(argv=("true",)), {"filesystem": {"workspace": "/srv"}}),
+        (Job(argv=("true",)), {"network": "host"}),
+        (Job(argv=("true",), inputs=("a",)), {}),
+        (Job(argv=("true",), stdin=FileContent(b"x")), {}),
+    ],
+    ids=["read", "workspace", "network", "inputs", "stdin"],
+)
+def test_container_with_paths_of_the_host_never_waits(job, fields):
+    made = _launch(_policy(**fields), job)
+    assert _engine(made)[-1] is False
+    assert _engine(made) in made.steps
 
 
 def test_filter_is_passed_as_program():
@@ -126,8 +186,8 @@ def test_filter_is_passed_as_program():
 
 def test_limits_that_hinder_the_runtime_are_set_inside():
     limits = LIMITS | {"open_files": 8, "file_size": "1KiB", "processes": 3}
-    args = _config(_launch(_policy(limits=limits), Job(argv=("true",))))["process"]["args"]
-    assert args == [*FIRST, "/usr/bin/prlimit", "--nproc=4:4", "--nofile=8:8", "--fsize=1024:1024", "--", "true"]
+    code = _code(_launch(_policy(limits=limits), Job(argv=("true",))))
+    assert "\nset -- /usr/bin/prlimit --nproc=4:4 --nofile=8:8 --fsize=1024:1024 -- true\n" in code
 
 
 def test_network_of_the_host_needs_no_namespace():

@@ -14,7 +14,7 @@ from stockade.backends.oci.bundle import BUNDLE, STATE, STATUS_PATH
 from stockade.backends.shared.guest_environment import check_reachable, environment
 from stockade.backends.shared.limits import engine_rlimits, groups, rlimits, watch
 from stockade.core.errors import JobError
-from stockade.core.launch import Launch
+from stockade.core.launch import Launch, encode_steps
 from stockade.core.report import Failure
 from stockade.core.strict_json import dumps
 
@@ -49,7 +49,7 @@ def launch(plan: Plan, job: Job, command: Command, engine: Engine) -> Launch:
     inside, inner = engine_rlimits(inside, facts, _LARGEST)
     first = bundle.first_process(copies=bundle.copies_files(policy, job), channel=command.channel)
     try:
-        fields = oci_bundle.fields(plan, job, command, variables, (*first, *inner))
+        fields = oci_bundle.fields(plan, job, command, variables, (*first, *inner, *command.argv))
     except UnicodeEncodeError as error:
         raise JobError(
             f"{error.object!r:.80}: the gvisor backend passes arguments, variables and paths as JSON, which holds no "
@@ -59,7 +59,7 @@ def launch(plan: Plan, job: Job, command: Command, engine: Engine) -> Launch:
     return Launch(
         argv=("/bin/sh", "-c", _OUTER, "sh", *_arguments(command, engine)),
         environment=_ENVIRONMENT,
-        base=oci_bundle.base(plan, job),
+        base=encode_steps(oci_bundle.base(plan, job)),
         steps=(
             *oci_bundle.steps(plan, job, command),
             *bundle.channel_steps(),

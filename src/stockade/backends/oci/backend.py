@@ -3,6 +3,8 @@
 ``crun run`` is a child of the instance's reaper, and the guest a child of it. So limits, watching and the end of
 everything are the warden's, as for every engine. The runtime's log and its pid file show whether the container started,
 because the runtime's exit status does not tell a failed set-up from a failed guest.
+
+The container's first process waits for its job. So it can be part of an instance that is made ahead of demand.
 """
 
 from __future__ import annotations
@@ -22,25 +24,26 @@ from stockade.backends.shared.guest_environment import check_nesting, check_path
 from stockade.backends.shared.limits import engine_rlimits, filters_syscalls, groups, rlimits, watch
 from stockade.core.dataclass import dataclass
 from stockade.core.errors import JobError
-from stockade.core.launch import Launch
+from stockade.core.launch import Launch, encode_steps
 from stockade.core.report import Failure
 from stockade.languages.base import JOB_FOLDER
 from stockade.planning import engines, syscall_filter
 from stockade.policy.guarantees import LIMITS, Enforcement, Guarantee, Isolation
 
 if TYPE_CHECKING:
+    from stockade.core.launch import Step
     from stockade.core.report import Report
     from stockade.planning.facts import HostFacts
     from stockade.planning.plan import Plan
     from stockade.policy.model import Policy
     from stockade.runs.job import Command, Job
 
-ENGINE_TASKS = 2
-"""Tasks that are not the guest's: the runtime outside the container, and the container's first process."""
+ENGINE_TASKS = 3
+"""Tasks that are not the guest's: the runtime and its parent outside, and the first process of the container."""
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **bundle.COPY_FOLDER}  # of the runtime itself
 _FORK = 0x01200011  # as fork(3) calls clone: CLONE_CHILD_SETTID, CLONE_CHILD_CLEARTID and SIGCHLD
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RUNTIME_BYTES = 1 << 16  # files that the runtime writes for itself, beside a copy of config.json
+_RUNTIME_BYTES = 1 << 17  # files that the runtime writes for itself, with a copy of config.json
 _NOT_EXECUTED = re.compile(
     rb"(?:sh: (?:line )?1: (?:exec: )?|prlimit: failed to execute )(?P<what>.*): (?P<why>[^:\n]*)\n"
     rb"(?:sh: (?:line )?1: exec: .*: cannot execute: .*\n)?"
@@ -64,6 +67,8 @@ class Oci:
         shows_programs=True,
         maps_one_id=True,
         keeps_workspaces=True,
+        start="after a run, a container waits for the next one under the same policy, unless the policy or the job "
+        "shows paths of the host",
         no_capabilities_because="the container's user namespace owns nothing that a capability opens; use native",
     )
 
@@ -100,25 +105,27 @@ def launch(plan: Plan, job: Job, command: Command, engine: engines.Engine) -> La
         check_reachable((*command.argv[:1], *command.readable, *policy_paths, *map(os.path.abspath, job.inputs)))
     variables = environment(policy, job, command)
     check_variables(variables, "oci")
-    words = (*command.argv, *variables, *variables.values())
-    largest = _RUNTIME_BYTES + 8 * sum(map(len, words))  # JSON takes up to eight bytes for a character
-    limits, inner = engine_rlimits(rlimits(policy, facts, command.own_tasks), facts, largest)
+    limits, inner = engine_rlimits(rlimits(policy, facts, command.own_tasks), facts, _RUNTIME_BYTES)
     try:
-        config = bundle.config(plan, job, command, variables, inner)
+        config = bundle.config(plan, job, command)
+        code = bundle.job_code((*inner, *command.argv), variables)
     except UnicodeEncodeError as error:
         raise JobError(
             f"{error.object!r:.80}: the oci backend passes arguments, variables and paths as JSON, which holds no "
             "bytes that are not UTF-8; rename it, or use the native backend"
         ) from None
+    waits = bundle.can_wait(plan, job, command)
+    container: tuple[Step, ...] = (
+        ("file", f"{bundle.BUNDLE}/config.json", config.encode(), 0o600, False),
+        ("limits", limits),
+        ("engine", bundle.JOB_PIPE, (engine.path, *_arguments(command)), _ENVIRONMENT, waits),
+    )
+    base, steps = bundle.base(plan, job), bundle.steps(plan, job, command)
     return Launch(
-        argv=(engine.path, *_arguments(command)),
-        environment=_ENVIRONMENT,
-        base=bundle.base(plan, job),
-        steps=(
-            *bundle.steps(plan, job, command),
-            ("file", f"{bundle.BUNDLE}/config.json", config.encode(), 0o600, False),
-            ("limits", limits),
-        ),
+        argv=command.argv,
+        environment={},
+        base=encode_steps((*base, *container) if waits else base),
+        steps=(*steps, *(() if waits else container), ("engine_job", code)),
         groups=groups(policy, ENGINE_TASKS + command.own_tasks - 1),
         watch=watch(policy, facts, ENGINE_TASKS, command.own_tasks, own_network=True),
         without_namespaces=True,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import stat
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -32,11 +33,11 @@ from stockade.backends.shared.guest_environment import (
     program_folders,
 )
 from stockade.backends.shared.limits import filters_syscalls
-from stockade.core.launch import encode_steps
 from stockade.core.strict_json import dumps
 from stockade.linux import files as text_files
 from stockade.planning import syscall_filter
 from stockade.policy.guarantees import Guarantee
+from stockade.runs.stdin_file import FileContent
 
 if TYPE_CHECKING:
     from stockade.core.launch import Step
@@ -66,8 +67,16 @@ _OF_A_FILE: Mapping[Sequence[str], Sequence[str]] = {
     _WRITABLE: ("bind", "nosuid", "nodev"),
 }
 """The options for a single file. crun 1.8 sets the recursive ones only on folders; below a file there is no mount."""
-_FIRST = ("/bin/sh", "-c", 'exec 9>&2 2>/dev/null; trap : INT; (exec "$@" 2>&9 9>&-); exit $?', "sh")
-"""The first process of the container. It reaps orphans, and the guest is its child.
+_PIPE = "/.stockade-job"
+JOB_PIPE = f"{ROOT}{_PIPE}"
+"""The named pipe from which the first process of the container reads its job; see ``linux.waiting_engine``."""
+_FIRST = (
+    "/bin/sh", "-c",
+    f'exec 9>&2 2>/dev/null; is_whole=; . {_PIPE}; [ "$is_whole" ] || exit 125; trap : INT; '
+    '(eval "$exports"; exec "$@" 2>&9 9>&-); exit $?',
+    "sh",
+)  # fmt: skip
+"""The first process of the container. It waits for the job. It reaps orphans, and the guest is its child.
 
 As PID 1 of its namespace, the guest would ignore signals that have no handler. The shell's own messages go nowhere. It
 does not end by the signal of a terminal's interrupt key, which goes to the whole group."""
@@ -78,25 +87,52 @@ FILTER = "run.oci.seccomp_bpf_data"
 """crun's annotation for a ready filter program (crun(1)). The trial of the runtime checks that it has an effect."""
 
 
-def config(plan: Plan, job: Job, command: Command, environment: Mapping[str, str], inner: Sequence[str]) -> str:
-    """Return the text of ``config.json`` for crun.
+def config(plan: Plan, job: Job, command: Command) -> str:
+    """Return the text of ``config.json`` for crun, in which only mounts depend on the job.
 
-    ``inner`` is a command that starts the guest's own command, or nothing. Raises ``UnicodeEncodeError`` as ``fields``
-    does.
+    Raises ``UnicodeEncodeError`` as ``fields`` does.
     """
-    found = fields(plan, job, command, environment, (*_FIRST, *inner))
+    found = fields(plan, job, command, {}, _FIRST)
     if filters_syscalls(plan.facts):
         found["annotations"] = {FILTER: base64.b64encode(syscall_filter.program(plan)).decode()}
     return dumps(found, compact=True)
 
 
+def job_code(argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """Return the job for the container's first process, as code for its shell.
+
+    ``command export`` goes on after a name that the shell keeps for itself. Raises ``UnicodeEncodeError`` for bytes
+    that are not UTF-8.
+    """
+    exports = "; ".join(f"command export {name}={shlex.quote(value)}" for name, value in environment.items())
+    return "\n".join((f"exports={shlex.quote(exports)}", shlex.join(("set", "--", *argv)), "is_whole=yes", "")).encode()
+
+
+def can_wait(plan: Plan, job: Job, command: Command) -> bool:
+    """Return whether a container for this job can be made before there is a job: it shows no path of the host's own.
+
+    A folder of the host can be replaced by another of its name, which a container that waits would not show.
+    """
+    files = plan.policy.filesystem
+    return not (
+        files.shows_host
+        or files.writable
+        or plan.policy.network == "host"  # files of names and addresses
+        or job.inputs
+        or job.project
+        or command.packages
+        or program_folders(plan.facts, command.readable)
+        or isinstance(job.stdin, FileContent)  # the container would have another standard input
+    )
+
+
 def fields(
-    plan: Plan, job: Job, command: Command, environment: Mapping[str, str], first: Sequence[str]
+    plan: Plan, job: Job, command: Command, environment: Mapping[str, str], args: Sequence[str]
 ) -> dict[str, Any]:
     """Return the fields of ``config.json`` that depend on no runtime.
 
-    ``first`` is the command of the container's first process, which starts the guest's own command. Raises
-    ``UnicodeEncodeError`` for bytes that are not UTF-8, because JSON cannot hold them.
+    ``args`` is the command of the container's first process. Raises ``UnicodeEncodeError`` for bytes that are not
+    UTF-8, because JSON cannot hold them.
     """
     policy = plan.policy
     uid = policy.security.uid
@@ -110,7 +146,7 @@ def fields(
             "terminal": False,
             "user": {"uid": uid, "gid": uid},
             "cwd": workspace_of(policy),
-            "args": [*first, *command.argv],
+            "args": [*args],
             "env": [f"{name}={value}" for name, value in environment.items()],
             "noNewPrivileges": True,
             "capabilities": dict.fromkeys(_SETS, ()),
@@ -129,7 +165,7 @@ def fields(
     return found
 
 
-def base(plan: Plan, job: Job) -> bytes:
+def base(plan: Plan, job: Job) -> tuple[Step, ...]:
     """Return the first steps, which many jobs share: the tmpfs of the bundle, the root's skeleton and the scratch."""
     contents, names = job.files.values(), (*job.files, *job.inputs)
     more_bytes = sum(-(-len(content) // _INODE_BYTES) * _INODE_BYTES for content in contents)
@@ -138,7 +174,7 @@ def base(plan: Plan, job: Job) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _base(plan: Plan, more_bytes: int, more_names: int) -> bytes:
+def _base(plan: Plan, more_bytes: int, more_names: int) -> tuple[Step, ...]:
     policy = plan.policy
     figure = policy.limits.figure(Guarantee.DISK)
     size = int(figure) if figure is not None else 1 << 50
@@ -148,19 +184,17 @@ def _base(plan: Plan, more_bytes: int, more_names: int) -> bytes:
     folders = [("tmp", 0o1777), ("shm", 0o1777)]
     if files.workspace == "empty":
         folders.append(("workspace", 0o755))
-    return encode_steps(
-        (
-            ("session",),
-            ("status", STATUS, True),
-            ("become",),
-            ("engine_mounts", BUNDLE, _BUNDLE_BYTES, _BUNDLE_INODES),
-            ("folder", ROOT, 0o755, False),
-            ("folder", SCRATCH, 0o755, False),
-            ("sized_folder", SCRATCH, size + more_bytes, inodes),
-            *(("folder", f"{SCRATCH}/{name}", mode, False) for name, mode in folders),
-            *(("link", f"{ROOT}{path}", target) for path, target in plan.facts.system if target),
-            *(("file", f"{ROOT}{path}", content, 0o644, False) for path, content in etc_files(policy).items()),
-        )
+    return (
+        ("session",),
+        ("status", STATUS, True),
+        ("become",),
+        ("engine_mounts", BUNDLE, _BUNDLE_BYTES, _BUNDLE_INODES),
+        ("folder", ROOT, 0o755, False),
+        ("folder", SCRATCH, 0o755, False),
+        ("sized_folder", SCRATCH, size + more_bytes, inodes),
+        *(("folder", f"{SCRATCH}/{name}", mode, False) for name, mode in folders),
+        *(("link", f"{ROOT}{path}", target) for path, target in plan.facts.system if target),
+        *(("file", f"{ROOT}{path}", content, 0o644, False) for path, content in etc_files(policy).items()),
     )
 
 

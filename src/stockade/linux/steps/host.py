@@ -7,12 +7,20 @@ import os
 from stockade.linux import files, libc, mounts, processes, users
 from stockade.linux import limits as rlimits
 from stockade.linux.steps.base import STAGING, Steps, write_all
+from stockade.linux.waiting_engine import WaitingEngine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _NAMES_BYTES, _NOTES_BYTES, _NOTES = 1 << 16, 1 << 24, 4096
 
 
 class HostSteps(Steps):
-    """Steps for the guest's folder on the host, its identity there, and its engine's descriptors."""
+    """Steps for the guest's folder on the host, its identity there, and its engine."""
+
+    engine: WaitingEngine | None = None
+    """The engine in whose sandbox the guest runs, if this process does not become that engine."""
 
     def do_session(self) -> None:
         """Leave the caller's session and keyring, and become the first process that the kernel kills when memory runs
@@ -91,6 +99,21 @@ class HostSteps(Steps):
         self._uid = self._gid = 0
         mounts.make_private()
         mounts.tmpfs(folder, size, inodes, 0o755)
+
+    def do_engine(self, pipe: str, argv: tuple[str, ...], environment: Mapping[str, str], ahead: bool) -> None:
+        """Take the last limits for an engine whose sandbox waits for a job; see ``WaitingEngine``.
+
+        ``ahead`` starts it now, before there is a job. Otherwise it starts after the last step.
+        """
+        self.engine = WaitingEngine(pipe, argv, environment, self._limits)
+        self._limits = []
+        if ahead:
+            self.engine.start()
+
+    def do_engine_job(self, job: bytes) -> None:
+        """Keep what the first process in the engine's sandbox reads, once the run begins."""
+        assert self.engine is not None
+        self.engine.job = job
 
     def do_data(self, number: int, content: bytes) -> None:
         """Provide ``content`` for reading at the descriptor ``number``."""

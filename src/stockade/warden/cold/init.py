@@ -152,10 +152,14 @@ class Init(Record):
     def _perform(self, stage: Stage) -> NoReturn:
         """Wait for the launch, apply it, and execute its command."""
         try:
+            if stage.engine is not None:
+                stage.engine.watch(self.control.fileno())
             fields = self._receive()
             trace.note(fields["trace"], trace.WOKEN)
             begin = time.process_time()
             stage.apply(fields["steps"])
+            if stage.engine is not None:
+                stage.engine.start()
             if not fields["channel"]:
                 os.close(3)
             if fields.get("keeps_control"):
@@ -172,6 +176,8 @@ class Init(Record):
             stage.seal()
             if fields.get("port"):
                 connector.connect(fields["port"])
+            if stage.engine is not None:
+                stage.engine.finish()
         except BaseException as error:
             self._fail("setup", error)
             os._exit(SETUP_FAILED)

@@ -25,6 +25,7 @@ else:
 
 _MAX_PREWARMED = 4  # of different bases
 _MAX_IDLE = 16  # slots without an instance
+_PREWARMED_SECONDS = 60.0  # how long the sandbox of an engine may wait for a run
 _LOOP_SECONDS = 0.005
 """A caller is in a loop if its next run comes this soon after the last one."""
 ANSWER_SECONDS = 10.0
@@ -255,7 +256,10 @@ class Pool:
         due = idle_until(self._idle)
         if due <= now:
             self.drop(self._idle[0])
-        return min(due, now + LOOK_SECONDS if asked else float("inf"))
+        waiting = {slot: slot.asked + _PREWARMED_SECONDS for slot in self._prewarmed if slot.without_namespaces}
+        for slot in [slot for slot, until in waiting.items() if until <= now]:
+            self.drop(slot)
+        return min(due, *waiting.values(), now + LOOK_SECONDS if asked else float("inf"))
 
     def _check_answer(self, slot: CgroupSlot, now: float) -> None:
         trouble = slot.helper.trouble(now)
