@@ -43,6 +43,10 @@ class SandboxPause:
             self._write("1")
         else:
             self._processes.pause()
+        for each in execs:  # look now, and not when they go on: a look can take longer than a call (``linux.locks``)
+            each.meter.next_look = self._begin
+            each.watcher.mark_due()
+            each.watcher.tick(self._begin, active=False)
 
     def end(self) -> float:
         """Let all processes go on, and then their clocks. Return the seconds of the pause."""
