@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import http.client
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 
 import httpx2
 import pytest
@@ -62,6 +63,16 @@ def opened(service, key=None):
     status, found, headers = raw(service, body=INITIALIZE, key=key)
     assert status == 200, found
     return headers["Mcp-Session-Id"]
+
+
+@contextmanager
+def streaming(service, key, session):
+    """Keep the stream of a session open, as clients do while they live."""
+    connection = http.client.HTTPConnection(service.address, timeout=60)
+    connection.request("GET", "/mcp", headers={"X-API-Key": key, "Accept": BOTH, "Mcp-Session-Id": session})
+    with closing(connection):
+        assert connection.getresponse().status == 200
+        yield
 
 
 def open_sandboxes(service, key=None):
@@ -166,13 +177,15 @@ def test_page_of_the_service_itself_is_let_in(service) -> None:
 
 
 def test_sessions_of_a_key_are_bounded(service, other) -> None:
-    sessions = [opened(service, other) for _ in range(2)]
-    assert len({*sessions}) == 2 and all(len(each) == 32 for each in sessions)
-    status, found, headers = raw(service, body=INITIALIZE, key=other)
-    assert status == 429 and found["error"] == "TooManySessions" and headers["Retry-After"] == "5"
-    assert raw(service, "DELETE", None, key=other, Mcp_Session_Id=sessions[0])[0] == 200
-    again = opened(service, other)
-    for each in (sessions[1], again):
+    first, second = (opened(service, other) for _ in range(2))
+    assert first != second and len(first) == len(second) == 32
+    assert raw(service, key=other, Mcp_Session_Id=first)[0] == 200
+    third = opened(service, other)  # the second one had no request for the longest time, and ends
+    assert raw(service, key=other, Mcp_Session_Id=second)[0] == 404
+    with streaming(service, other, first), streaming(service, other, third):
+        status, found, headers = raw(service, body=INITIALIZE, key=other)
+        assert status == 429 and found["error"] == "TooManySessions" and headers["Retry-After"] == "5"
+    for each in (first, third):
         assert raw(service, "DELETE", None, key=other, Mcp_Session_Id=each)[0] == 200
 
 
@@ -189,7 +202,8 @@ def test_request_that_no_session_takes_leaves_none(service, other) -> None:
         (raw(service, body=INITIALIZE, key=other, Mcp_Protocol_Version="2026-07-28"), 400),
     ]
     assert [status for (status, _, _), _ in wrong] == [expected for _, expected in wrong]
-    for session in [opened(service, other) for _ in range(2)]:  # none of these counts
+    sessions = [opened(service, other) for _ in range(2)]
+    for session in sessions:  # none of the refused ones counts: both are still there
         assert raw(service, "DELETE", None, key=other, Mcp_Session_Id=session)[0] == 200
 
 

@@ -78,7 +78,7 @@ class Endpoint:
             raise Refused(
                 400, "RequestError", "without the header Mcp-Session-Id, only the request initialize is taken"
             )
-        self._check_space(key)
+        await self._make_space(key)
         session = Session(key.id, ServicePlace(self._state, key), IDLE_SECONDS, self._state.settings.body_bytes)
         self._sessions.add(session)
         task = asyncio.create_task(self._run(session))
@@ -101,16 +101,27 @@ class Endpoint:
         finally:
             self._sessions.discard(session)
 
-    def _check_space(self, key: Key) -> None:
-        """Raise ``Refused`` if this key, or all of them, have as many sessions as they may have sandboxes."""
+    async def _make_space(self, key: Key) -> None:
+        """Raise ``Refused`` if this key, or all of them, have as many sessions as they may have sandboxes.
+
+        Many clients never end a session. So the one of this key ends that has had no request for the longest time.
+        """
         own, every = self._state.settings.sandboxes_of_a_key, self._state.settings.sandboxes
-        of_key = sum(session.key == key.id for session in self._sessions)
-        if of_key >= own:
-            message = f"{of_key} MCP sessions of this key are open, which is the most; end one"
+        while True:
+            of_key = [session for session in self._sessions if session.key == key.id]
+            if len(of_key) < own and len(self._sessions) < every:
+                return
+            idle = [session for session in of_key if session.idle_since is not None]
+            if not idle:
+                break
+            oldest = min(idle, key=lambda session: session.idle_since or 0.0)
+            oldest.stop()
+            await oldest.over.wait()
+        if len(of_key) >= own:
+            message = f"{len(of_key)} MCP sessions of this key are in use, which is the most; end one"
             raise Refused(429, "TooManySessions", message, retry=_RETRY_SECONDS)
-        if len(self._sessions) >= every:
-            message = f"{len(self._sessions)} MCP sessions are open, which is the most"
-            raise Refused(503, "TooManySessions", message, retry=_RETRY_SECONDS)
+        message = f"{len(self._sessions)} MCP sessions are open, which is the most"
+        raise Refused(503, "TooManySessions", message, retry=_RETRY_SECONDS)
 
 
 def _check_origin(headers: Headers) -> None:

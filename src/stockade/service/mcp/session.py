@@ -67,15 +67,17 @@ class Session:
         self._stopped.set()
 
     @property
+    def idle_since(self) -> float | None:
+        """The loop's time of the end of the last request; ``None`` while there is one."""
+        return None if self._requests else self._last
+
+    @property
     def stopped(self) -> bool:
         """Whether the session serves no more requests."""
         return self._stopped.is_set()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request of the session. Raises ``Refused`` if it has ended."""
-        await self._ready.wait()
-        if self.stopped:
-            raise Refused(404, "NotFound", "the MCP session has ended; initialize another one")
 
         async def watched(message: Message) -> None:
             if not self.id and message["type"] == "http.response.start" and message["status"] < 400:
@@ -84,6 +86,9 @@ class Session:
 
         self._requests += 1
         try:
+            await self._ready.wait()
+            if self.stopped:
+                raise Refused(404, "NotFound", "the MCP session has ended; initialize another one")
             await self._manager.handle_request(scope, receive, watched)
         finally:
             self._requests -= 1
