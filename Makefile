@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ENGINES := $(VENV)/.engines
+SITE_TOOLS := $(VENV)/.site-tools
 
 .DEFAULT_GOAL := help
-.PHONY: help faults demo test test-user test-integrations test-projects test-pythons fuzz-embedded audit-embedded fuzz-service check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-docker docker attacks-podman podman gvisor microvm attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
+.PHONY: help docs faults demo test test-user test-integrations test-projects test-pythons fuzz-embedded audit-embedded fuzz-service check lint types contracts unit unit-part unit-rest bench bench-smoke overshoot guarantees guarantees-cgroup2 attack attacks-oci attacks-docker docker attacks-podman podman gvisor microvm attacks-page reference e2b-table mutants soak test-hosts test-hosts-all hosts-table clean
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -17,6 +18,10 @@ $(STAMP): pyproject.toml scripts/setup.sh scripts/install.sh
 
 $(ENGINES): $(STAMP) scripts/engines.sh scripts/kernel.sh
 	@scripts/engines.sh
+	@touch $@
+
+$(SITE_TOOLS): $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
 demo: $(STAMP) ## run HumanEval in sandboxes, then wrong and hostile answers
@@ -141,6 +146,10 @@ attacks-page: $(STAMP) ## write docs/attacks.md from the corpus and the list of 
 reference: $(STAMP) ## write docs/reference.md from the docstrings of the public names
 	$(BIN)/python -m tests.docs.reference
 
+docs: $(SITE_TOOLS) ## build the documentation as a site in site/, and check its links; python -m http.server -d site shows it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	$(BIN)/python scripts/site_check.py site
+
 e2b-table: $(STAMP) ## write docs/e2b.md from the public members of E2B's SDK (downloads it)
 	scripts/e2b-table.sh $(BIN)/python
 
@@ -174,4 +183,4 @@ hosts-table: $(STAMP) ## write the tables of docs/hosts.md from real runs (root)
 	$(BIN)/python -m tests.hosts.table
 
 clean: ## remove everything that make created
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
