@@ -13,6 +13,7 @@ frameworks=(
     "pydantic_ai pydantic-ai"
     "openai_agents openai-agents"
     "jupyter jupyter ipykernel nbclient"
+    "mcp client,mcp,server"
 )
 chosen=()
 while (($#)) && [[ $1 != -- ]]; do chosen+=("$1") && shift; done
@@ -26,7 +27,7 @@ place=$(mktemp -d /tmp/stockade-test.XXXXXX)
 trap 'rm -rf "$place"' EXIT
 git ls-files -z | tar --null --files-from=- -cf - | tar -xf - -C "$place"
 cd "$place"
-environment=(env -i HOME="$place" PATH="$place/venv/bin:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1)
+environment=(env -i HOME="$place" PATH="$place/venv/bin:/usr/local/bin:/usr/bin:/bin" LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 NPM_OF_TESTS="$place/npm")
 for line in "${frameworks[@]}"; do
     read -r name extra needs <<< "$line"
     [[ ${#chosen[@]} == 0 || " ${chosen[*]} " == *" $name "* ]] || continue
@@ -34,6 +35,12 @@ for line in "${frameworks[@]}"; do
     /usr/bin/python3 -m venv --clear venv
     # shellcheck disable=SC2086 # several words
     venv/bin/pip install --quiet --disable-pip-version-check "$place/.[$extra]" pytest pytest-asyncio pytest-timeout mypy $needs >&2
+    if [[ $name == mcp ]]; then # tools of the protocol, and the Node that they need; npm chooses versions that fit its own Node
+        mkdir npm && echo '{}' >npm/package.json
+        npm install --prefix npm --no-audit --no-fund --silent node@22 >&2
+        PATH="$place/npm/node_modules/node/bin:$PATH" npm install --prefix npm --no-audit --no-fund --silent \
+            @modelcontextprotocol/conformance@0.1.16 @modelcontextprotocol/inspector@2.12.0 >&2
+    fi
     venv/bin/mypy -m "stockade.integrations.$name" # with the framework's own types
     check=(venv/bin/python -m pytest -q -c tests/integrations/pytest.ini --rootdir . --confcutdir tests/integrations)
     check+=("tests/integrations/test_$name.py" "$@")
