@@ -135,7 +135,6 @@ COMMAND = f"{CHANNELS}/command"
 PIPES = ("stdin", "stdout", "stderr", "channel", "orders", "reports")
 """The names of those pipes. Over the last two, the warden and the first process of the container talk."""
 
-
 FILTER_FILE = "seccomp.json"
 """The name of a system-call filter in a run's folder, for an engine that takes the path of a file."""
 
@@ -294,8 +293,7 @@ class Launch(Record):
         collect = None if self.collect is None else self.collect.as_dict()
         proxy = None if self.proxy is None else self.proxy.as_dict()
         fields = self.as_dict() | {"groups": self.groups.as_dict(), "watch": self.watch.as_dict()}
-        fields |= {"stdio": self.stdio.as_dict()}
-        fields |= {"collect": collect, "proxy": proxy}
+        fields |= {"stdio": self.stdio.as_dict(), "collect": collect, "proxy": proxy}
         fields["container"] = None if self.container is None else self.container.as_dict()
         del fields["project"], fields["source"], fields["trace"], fields["cold"]
         if not self.repeats:
