@@ -153,10 +153,11 @@ def test_input_that_the_command_does_not_read_is_bounded(there):
 def test_no_command_outlives_its_terminal(service, there):
     with there.terminal(HOLD) as terminal:
         until(terminal, b"ready")
-        assert processes_with(SLEEPER)
+        wait_for(lambda: processes_with(SLEEPER))
     assert not processes_with(SLEEPER)
     forgotten = there.terminal(HOLD)
     until(forgotten, b"ready")
+    wait_for(lambda: processes_with(SLEEPER))
     del forgotten
     wait_for(lambda: not processes_with(SLEEPER))
 
