@@ -53,6 +53,9 @@ PLAIN = (
 """Built-in names that stand for CPython's own object: constant work, and nothing reachable from them."""
 
 
+_MISSING = object()
+
+
 class _NoInteger:
     """Stands in the place of ``int`` in inline tests once a large integer exists."""
 
@@ -99,7 +102,7 @@ class Namespace:
             self.names.update(table)
         self.names.update({
             "$type": type, "$int": int, "$float": float, "$str": str, "$dict": dict, "$set": set,
-            "$units": meter.units, "$tick": meter.tick, "$charge": meter.charge, "$caught": meter.caught,
+            "$units": meter.units, "$next": next, "$charge": meter.charge, "$caught": meter.caught,
             "$context": Entering(meter.caught).context,
             "$compress": compress, "$key": self.scales.key, "$text": rendering.text, "$format": rendering.formatted,
             "$cat": rendering.cat, "$star": iterating.star, "$double_star": iterating.double_star,
@@ -210,12 +213,14 @@ class Namespace:
         self.operators.sized(len(text), text)
         return bytes.fromhex(text)
 
-    def _str(self, value: Any = "", *args: Any, **kwargs: Any) -> str:
-        if args or kwargs:
-            if type(value) is not bytes:
-                raise TypeError("decoding to str: need bytes")
-            return str(self.methods.guards["decode"](value, *args, **kwargs))
-        return self.rendering.str_of(value)
+    def _str(self, value: Any = "", /, encoding: Any = _MISSING, errors: Any = _MISSING) -> str:
+        if encoding is errors is _MISSING:
+            return self.rendering.str_of(value)
+        if type(value) is not bytes:
+            raise TypeError("decoding to str: need bytes")
+        named = {"encoding": encoding, "errors": errors}
+        given = {name: each for name, each in named.items() if each is not _MISSING}
+        return str(self.methods.guards["decode"](value, **given))
 
     def _bytes(self, value: Any = b"", *args: Any) -> bytes:
         if type(value) is str and args:

@@ -31,7 +31,7 @@ class Operators(Costs):
             table[f"${name}"] = self._guard(price, plain)
             table[f"$i{name}"] = self._guard(price, in_place)
         table["$iadd"] = self._extending(table["$iadd"])
-        table["$grow"] = self.growing()
+        table |= self.growing()
         table["$or"] = self._joining(table["$or"])
         table["$ior"] = self._merging(self._joining(table["$ior"]))
         table["$neg"], table["$pos"] = self._unary(operator.neg), self._unary(operator.pos)
@@ -100,27 +100,23 @@ class Operators(Costs):
         """Return an iterator that pays one unit for each element, and offers nothing else."""
         return compress(values, self.meter.units)
 
-    def growing(self) -> Callable[[str, Any], None]:
-        """Return the guard of ``text += more``, which CPython does in place unless something else refers to ``text``.
+    def growing(self) -> dict[str, Any]:
+        """Return what woven code needs for ``text += more``, which CPython does in place.
 
-        The guard is called for each piece, so it adds up what is owed and pays from time to time.
+        Woven code adds the size of each text that it makes to ``$owed``, and calls the guard above ``$due`` bytes.
         """
-        owed = 0
+        owed = [0]
         free = self.meter.value_cap // 4 - HEAD
 
-        def grow(text: str, more: Any) -> None:
-            nonlocal owed
-            if type(more) is not str:
-                return
+        def grow(text: str, more: str) -> None:
             size = len(text) + len(more)
-            owed += size
             if size > free:
                 self.meter.fits((size if text.isascii() and more.isascii() else size * 4) + HEAD)
-            if owed > _OWED:
-                units, owed = owed // prices.APPENDED, 0
+            if owed[0] > _OWED:
+                units, owed[0] = owed[0] // prices.APPENDED, 0
                 self.meter.charge(units)
 
-        return grow
+        return {"$owed": owed, "$due": min(free, _OWED), "$grow": grow, "$len": len}
 
 
 _OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from stockade.embedded.boundary.kinds import Scales
 
 _PLAIN_INTEGER = 10**100
+_LEAST_PLAIN = -_PLAIN_INTEGER
 MOST_WIDTH = 100_000
 _CALENDAR_DATE: Any = type(datetime.date.min.isocalendar())
 _DIGIT_RUNS = re.compile(r"\d+")
@@ -68,7 +69,7 @@ class Rendering:
         kind: Any = type(value)
         if type(value) is str:
             return value
-        if kind is int and -_PLAIN_INTEGER < value < _PLAIN_INTEGER:
+        if kind is int and _LEAST_PLAIN < value < _PLAIN_INTEGER:
             return str(value)
         if isinstance(value, BaseException) and not is_script_function(kind.__str__):
             return self._message(value)

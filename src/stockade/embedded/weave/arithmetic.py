@@ -86,22 +86,19 @@ class Arithmetic:
 
     def _test(self, operator: ast.operator, first: Any, left: Any, second: Any, right: Any) -> ast.expr:
         amount = number(right)
+        is_square = isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id
+        kinds: ast.expr
         if second is not right:
             kinds = same(kind_of(first), kind_of(second), load("$int"))
-        elif isinstance(operator, ast.Mult) and amount is None and not isinstance(right, ast.Constant):
-            kinds = same(kind_of(first), kind_of(again(right)), load("$int"))
+        elif isinstance(operator, ast.Mult) and isinstance(right, ast.Name) and not is_square:
+            kinds = both(same(kind_of(first), load("$int")), same(kind_of(again(right)), load("$int")))
         else:
             kinds = same(kind_of(first), load("$int"))
         if isinstance(operator, _SHRINKING) or (isinstance(operator, ast.Add | ast.Sub) and amount is not None):
             whole: ast.expr = kinds
         elif isinstance(operator, ast.Mult):
-            same_name = isinstance(left, ast.Name) and isinstance(right, ast.Name) and left.id == right.id
-            bounds = (
-                [within(again(left))]
-                if same_name or amount is not None
-                else [within(again(left)), within(again(right))]
-            )
-            whole = both(kinds, *bounds)
+            others = [] if is_square or amount is not None else [within(again(right))]
+            whole = both(kinds, within(again(left)), *others)
         else:
             whole = both(kinds, within(again(left)))
         if isinstance(operator, ast.RShift | ast.BitAnd | ast.BitOr | ast.BitXor):

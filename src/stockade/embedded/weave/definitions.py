@@ -7,7 +7,7 @@ from typing import Any
 
 from stockade.embedded.boundary.prices import CLASS as CLASS_PRICE
 from stockade.embedded.weave import names
-from stockade.embedded.weave.build import call, constant, copied, is_scalar, store
+from stockade.embedded.weave.build import call, constant, copied, is_scalar, store, tick
 from stockade.embedded.weave.displays import Displays
 from stockade.embedded.weave.scope import CLASS, FUNCTION
 from stockade.embedded.weave.source import SourceError
@@ -36,7 +36,7 @@ class Definitions(Displays):
         self.scopes.enter(FUNCTION)
         body = self.block(node.body)
         self.scopes.leave()
-        first = call("$caught" if node.name == _CAUGHT_AT_ENTRY else "$tick")
+        first = call("$caught") if node.name == _CAUGHT_AT_ENTRY else tick()
         woven = [copied(ast.Expr(first), node), *body]
         return ast.FunctionDef(node.name, arguments, woven, decorators, None)
 

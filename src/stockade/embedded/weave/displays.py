@@ -12,7 +12,6 @@ from stockade.embedded.weave.build import (
     constant,
     copied,
     either,
-    is_atom,
     is_scalar,
     kind_of,
     load,
@@ -123,8 +122,9 @@ class Displays(Expressions):
         if node.format_spec is not None or conversion:
             spec = constant("") if node.format_spec is None else self.expr(node.format_spec)
             return call("$format", value, spec, constant(conversion))
-        if is_atom(value) and isinstance(value, ast.Name):
-            return choose(same(kind_of(value), load("$str")), load(value.id), call("$text", load(value.id)))
+        if isinstance(value, ast.Name):
+            text = self.text_of(value, call("$text", load(value.id)))
+            return choose(same(kind_of(value), load("$str")), load(value.id), text)
         return call("$text", value)
 
     def _Yield(self, node: ast.Yield) -> ast.expr:

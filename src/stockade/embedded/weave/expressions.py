@@ -22,6 +22,8 @@ from stockade.embedded.weave.build import (
     kind_of,
     load,
     same,
+    tick,
+    within,
 )
 from stockade.embedded.weave.scope import CLASS, COMPREHENSION, FUNCTION, Scopes
 from stockade.embedded.weave.source import SourceError
@@ -123,7 +125,7 @@ class Expressions:
             return call("$init", self.expr(node.value))
         raise SourceError(f"attribute {node.attr!r} is not available in scripts", node.lineno, "AttributeError")
 
-    def _Call(self, node: ast.Call) -> ast.expr:
+    def _Call(self, node: ast.Call) -> Any:
         keywords = [self._keyword(each) for each in node.keywords]
         function = node.func
         if isinstance(function, ast.Attribute) and not names.is_special(function.attr):
@@ -137,7 +139,19 @@ class Expressions:
             if function.attr in CHECKED:
                 return ast.Call(call("$attr", value, constant(function.attr)), args, keywords)
             return ast.Call(copied(ast.Attribute(value, function.attr, ast.Load()), function), args, keywords)
-        return ast.Call(self._function(function), self.many(node.args), keywords)
+        args = self.many(node.args)
+        called = ast.Call(self._function(function), args, keywords)
+        if isinstance(function, ast.Name) and function.id == "str" and len(args) == 1 and not keywords:
+            return self.text_of(args[0], called, same(load("str"), load("$t_str")))
+        return called
+
+    @staticmethod
+    def text_of(value: Any, guarded: Any, *tests: ast.expr) -> Any:
+        """Return the text of ``value``: by CPython for a small integer that has a name, otherwise by ``guarded``."""
+        if not isinstance(value, ast.Name):
+            return guarded
+        is_small = both(*tests, same(kind_of(again(value)), load("$int")), within(again(value)))
+        return choose(is_small, call("$str", again(value)), guarded)
 
     def _function(self, node: ast.expr) -> Any:
         """Return what is called. A built-in type is called by its guard, without the facade between."""
@@ -276,7 +290,7 @@ class Expressions:
         self.scopes.enter(FUNCTION)
         body = self.expr(node.body)
         self.scopes.leave()
-        return ast.Lambda(arguments, both(call("$tick"), body))
+        return ast.Lambda(arguments, both(tick(), body))
 
     def arguments(self, node: ast.arguments) -> ast.arguments:
         """Return the parameters of a function: without annotations, with woven defaults."""

@@ -11,6 +11,7 @@ from stockade.embedded.weave.build import (
     again,
     both,
     call,
+    choose,
     constant,
     copied,
     is_atom,
@@ -19,6 +20,8 @@ from stockade.embedded.weave.build import (
     number,
     same,
     store,
+    tick,
+    within,
 )
 from stockade.embedded.weave.definitions import Definitions
 from stockade.embedded.weave.expressions import owner
@@ -55,7 +58,7 @@ class Statements(Definitions):
             if owed > STATEMENT:
                 units = owed // STATEMENT
                 owed %= STATEMENT
-                paid = call("$tick") if units == 1 else call("$charge", constant(units))
+                paid = tick() if units == 1 else call("$charge", constant(units))
                 woven.append(copied(ast.Expr(paid), node))
             woven += self.stmt(node)
         return woven
@@ -187,11 +190,35 @@ class Statements(Definitions):
         is_text = both(same(kind_of(load(old)), load("$str")), *unchanged)
         extended = [
             *forget,
-            ast.Expr(call("$grow", load(target.id), value)),
+            *self._grown(target.id, value),
             ast.AugAssign(store(target.id), ast.Add(), again(value)),
         ]
-        other = copied(self.arithmetic.binary(node.op, load(old), again(value), in_place=True), node)
-        return [*before, ast.If(is_text, extended, [ast.Assign([store(target.id)], other)])]
+        plain = copied(ast.BinOp(load(old), ast.Add(), again(value)), node)
+        guarded = copied(call("$iadd", load(old), again(value)), node)
+        if isinstance(value, ast.Constant):
+            return [*before, ast.If(is_text, extended, [ast.Assign([store(target.id)], guarded)])]
+        is_integer = both(same(kind_of(load(old)), load("$int")), within(load(old)))
+        other = choose(same(kind_of(load(old)), load("$float")), plain, guarded)
+        return [
+            *before,
+            ast.If(
+                is_integer,
+                [ast.Assign([store(target.id)], plain)],
+                [ast.If(is_text, extended, [ast.Assign([store(target.id)], other)])],
+            ),
+        ]
+
+    def _grown(self, text: str, more: ast.expr) -> list[ast.stmt]:
+        """Return statements that account for ``text += more``. They call the guard only if something is due."""
+        is_text = isinstance(more, ast.Constant) and isinstance(more.value, str)
+        added = constant(len(more.value)) if is_text else call("$len", again(more))  # type: ignore[attr-defined]
+        total = self.scopes.temporary()
+        owed = ast.Subscript(load("$owed"), constant(0), ast.Load())
+        size = ast.BinOp(ast.BinOp(owed, ast.Add(), call("$len", load(text))), ast.Add(), added)
+        counted = ast.Assign([store(total), ast.Subscript(load("$owed"), constant(0), ast.Store())], size)
+        is_due = ast.Compare(load(total), [ast.Gt()], [load("$due")])
+        account = [counted, ast.If(is_due, [ast.Expr(call("$grow", load(text), again(more)))], [])]
+        return account if is_text else [ast.If(same(kind_of(again(more)), load("$str")), account, [])]
 
     def _held(self, owner: ast.expr, value: ast.expr) -> tuple[list[ast.stmt], str]:
         if isinstance(owner, ast.Name) and isinstance(value, ast.Constant):
@@ -232,7 +259,7 @@ class Statements(Definitions):
     def _While(self, node: ast.While) -> Any:
         test, body = self.expr(node.test), self.block(node.body)
         if node.orelse or not self.scopes.holds_temporaries:
-            ticked = ast.BoolOp(ast.And(), [call("$tick"), test])
+            ticked = ast.BoolOp(ast.And(), [tick(), test])
             return ast.While(ticked, body, self.block(node.orelse))
         if not (isinstance(node.test, ast.Constant) and node.test.value is True):
             body = [copied(ast.If(ast.UnaryOp(ast.Not(), test), [ast.Break()], []), node.test), *body]

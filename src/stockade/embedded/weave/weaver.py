@@ -18,7 +18,10 @@ from stockade.embedded.weave.source import SourceError, parse
 from stockade.embedded.weave.statements import Statements
 
 RESULT = "$result"
-GUARDS = ("$type", "$int", "$float", "$str", "$dict", "$set", "$units", "$tick", "$compress", "$key", "$text", "$cat")
+GUARDS = (
+    "$type", "$int", "$float", "$str", "$dict", "$set", "$units", "$next", "$compress", "$key", "$text", "$cat",
+    "$len", "$owed", "$due",
+)  # fmt: skip
 """Guards that code of a module reads often: as globals they are found without a look among the module's locals."""
 MOST_KEPT, MOST_KEPT_SOURCE = 256, 16_384
 MOST_IN_FRAME = 500
