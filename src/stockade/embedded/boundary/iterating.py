@@ -8,7 +8,7 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from stockade.embedded.boundary import prices
-from stockade.embedded.boundary.kinds import CONTAINERS, FLAT, INTEGERS
+from stockade.embedded.boundary.kinds import CONTAINERS, FLAT, INLINE_BITS, INTEGERS
 from stockade.embedded.boundary.making import Making
 from stockade.embedded.boundary.nesting import NESTABLE, Nesting
 
@@ -20,6 +20,7 @@ _NUMBERS = (FLAT | INTEGERS) - {type(None)}
 _MISSING = object()
 _MANY = 8
 _LARGE = 1 << prices.SMALL_BITS
+_SMALL = 1 << INLINE_BITS
 _TOO_LARGE = f"numbers of more than {prices.SMALL_BITS:,} bits cannot be counted in scripts"
 
 
@@ -36,6 +37,15 @@ class Iterating(Making):
         if type(values) in NESTABLE:
             self.nesting.check(values)
         return compress(values, self.meter.units)
+
+    @staticmethod
+    def is_small(values: Any) -> bool:
+        """Return whether ``values`` is a range of integers that woven code handles without a guard."""
+        return type(values) is range and -_SMALL < values.start < _SMALL and -_SMALL < values.stop < _SMALL
+
+    def flagged(self, values: Any) -> tuple[tuple[Any, bool]]:
+        """Return the source of one turn: ``values``, and whether it is a range of small integers."""
+        return ((values, self.is_small(values)),)
 
     def star(self, values: Any) -> list[Any]:
         """Return what ``*values`` stands for in a call, a display or an assignment."""

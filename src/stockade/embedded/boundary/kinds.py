@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from stockade.embedded.boundary.meter import Meter
 
+INLINE_BITS = 62
+"""Woven code adds and multiplies integers of this size without a guard."""
 INTEGERS = frozenset({int, bool})
 TEXTS = frozenset({str, bytes})
 FLAT = frozenset({bool, float, complex, type(None)})

@@ -108,6 +108,7 @@ class Namespace:
             "$cat": rendering.cat, "$star": iterating.star, "$double_star": iterating.double_star,
             "$delegated": iterating.delegated, "$set_of": iterating.make_set, "$subject": self._subject,
             "$handling": self._handling, "$pattern": self._pattern, "$source": iterating.metered,
+            "$is_small": iterating.is_small, "$flagged": iterating.flagged,
             "$import": self.importing.load, "$mod": self._modulo(in_place=False), "$imod": self._modulo(in_place=True),
         })  # fmt: skip
         self.names["__builtins__"] = self._builtins()

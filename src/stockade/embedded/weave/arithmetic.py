@@ -100,7 +100,7 @@ class Arithmetic:
             others = [] if is_square or amount is not None else [within(again(right))]
             whole = both(kinds, within(again(left)), *others)
         else:
-            whole = both(kinds, within(again(left)))
+            whole = both(kinds, either(*self._scopes.flags(right), within(again(left))))
         if isinstance(operator, ast.RShift | ast.BitAnd | ast.BitOr | ast.BitXor):
             return whole
         return either(whole, same(kind_of(again(left)), load("$float")))

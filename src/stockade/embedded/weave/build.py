@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-SMALL_SHIFT = 62
-SMALL = 1 << SMALL_SHIFT
+from stockade.embedded.boundary.kinds import INLINE_BITS
+
+SMALL = 1 << INLINE_BITS
 """Woven code multiplies and adds integers below this bound without a guard."""
 
 
@@ -42,7 +43,7 @@ def same(left: ast.expr, *others: ast.expr) -> ast.Compare:
 
 def within(value: ast.expr) -> ast.expr:
     """Return whether an integer is small. CPython shifts an integer in less time than it needs to compare it twice."""
-    is_positive = ast.UnaryOp(ast.Not(), ast.BinOp(value, ast.RShift(), constant(SMALL_SHIFT)))
+    is_positive = ast.UnaryOp(ast.Not(), ast.BinOp(value, ast.RShift(), constant(INLINE_BITS)))
     return either(is_positive, ast.Compare(constant(-SMALL), [ast.Lt(), ast.Lt()], [again(value), constant(0)]))
 
 

@@ -19,6 +19,8 @@ from stockade.embedded.weave.build import (
     store,
 )
 from stockade.embedded.weave.expressions import Expressions
+from stockade.embedded.weave.scope import COMPREHENSION
+from stockade.embedded.weave.small import bound_once, is_range
 from stockade.embedded.weave.source import SourceError
 
 
@@ -59,9 +61,42 @@ class Displays(Expressions):
         )
 
     def _comprehended(self, node: Any, make: Any) -> ast.expr:
-        woven: ast.expr = self.in_comprehension(
-            lambda: make(self.generators(node.generators, are_kept=isinstance(node, ast.GeneratorExp)))
-        )
+        are_kept = isinstance(node, ast.GeneratorExp)
+        once: frozenset[str] = frozenset() if are_kept else bound_once(node)
+        woven: ast.expr = self.in_comprehension(lambda: make(self.generators(node.generators, are_kept=are_kept)), once)
+        return woven
+
+    def generators(self, nodes: list[ast.comprehension], *, are_kept: bool) -> list[ast.comprehension]:
+        """Return the clauses of a comprehension. The caller has entered its scope.
+
+        A generator keeps its first source, so it may not add to a nest that is too deep.
+        """
+        found: list[ast.comprehension] = []
+        for node in nodes:
+            found += self._clauses(node, is_kept=are_kept and node is nodes[0])
+        return found
+
+    def _clauses(self, node: ast.comprehension, *, is_kept: bool) -> list[ast.comprehension]:
+        """Return the woven clause, after one of a single turn if the source is a range that is looked at."""
+        if node.is_async:
+            raise SourceError("'async' is not available in scripts", node.target.lineno)
+        if any(isinstance(each, ast.Starred) for each in ast.walk(node.target)):
+            raise SourceError("a starred target is not available in a comprehension", node.target.lineno)
+        woven = self.expr(node.iter)
+        before = []
+        if is_range(node.iter) and self.scopes.is_bound_once(node.target):
+            kept = self.scopes.temporary()
+            pair = ast.Tuple([store(kept), store(self.scopes.flag(node.target))], ast.Store())
+            before = [ast.comprehension(pair, call("$flagged", woven), [], 0)]
+            woven = load(kept)
+        source = call("$source", woven) if is_kept else call("$compress", woven, load("$units"))
+        return [*before, ast.comprehension(self.expr(node.target), source, self.many(node.ifs), 0)]
+
+    def in_comprehension(self, weave: Any, once: frozenset[str]) -> Any:
+        """Return what ``weave`` returns inside the scope of a comprehension. One clause alone binds ``once``."""
+        self.scopes.enter(COMPREHENSION, once)
+        woven = weave()
+        self.scopes.leave()
         return woven
 
     def _Slice(self, node: ast.Slice) -> ast.expr:
@@ -101,7 +136,8 @@ class Displays(Expressions):
         else:
             return call("$item", value, index)
         first, kept = self.scopes.kept(index)
-        plain = either(same(kind_of(first), load("$int")), same(kind_of(kept), load("$str")))
+        tests = same(kind_of(first), load("$int")), same(kind_of(kept), load("$str"))
+        plain = either(*self.scopes.flags(index), *tests)
         return ast.Subscript(
             value, choose(plain, again(kept), call("$index", again(container), again(kept))), ast.Load()
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import nullcontext
 from typing import Any
 
 from stockade.embedded.boundary.attributes import CHECKED, GUARDED, KEYED, OWNED
@@ -25,7 +26,7 @@ from stockade.embedded.weave.build import (
     tick,
     within,
 )
-from stockade.embedded.weave.scope import CLASS, COMPREHENSION, FUNCTION, Scopes
+from stockade.embedded.weave.scope import CLASS, FUNCTION, Scopes
 from stockade.embedded.weave.source import SourceError
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
@@ -145,13 +146,12 @@ class Expressions:
             return self.text_of(args[0], called, same(load("str"), load("$t_str")))
         return called
 
-    @staticmethod
-    def text_of(value: Any, guarded: Any, *tests: ast.expr) -> Any:
+    def text_of(self, value: Any, guarded: Any, *tests: ast.expr) -> Any:
         """Return the text of ``value``: by CPython for a small integer that has a name, otherwise by ``guarded``."""
         if not isinstance(value, ast.Name):
             return guarded
-        is_small = both(*tests, same(kind_of(again(value)), load("$int")), within(again(value)))
-        return choose(is_small, call("$str", again(value)), guarded)
+        is_small = either(*self.scopes.flags(value), both(same(kind_of(value), load("$int")), within(again(value))))
+        return choose(both(*tests, is_small), call("$str", again(value)), guarded)
 
     def _function(self, node: ast.expr) -> Any:
         """Return what is called. A built-in type is called by its guard, without the facade between."""
@@ -185,11 +185,15 @@ class Expressions:
         if not is_atom(woven) and not self.scopes.holds_temporaries:
             return call(guard, woven)
         first, value = self.scopes.kept(woven)
-        plain = either(same(kind_of(first), load("$int")), same(kind_of(value), load("$str")))
+        tests = same(kind_of(first), load("$int")), same(kind_of(value), load("$str"))
+        plain = either(*self.scopes.flags(woven), *tests)
         return choose(plain, again(value), call(guard, again(value)))
 
     def _BinOp(self, node: ast.BinOp) -> ast.expr:
-        return self.arithmetic.binary(node.op, self.expr(node.left), self.expr(node.right))
+        flags = self.scopes.flags(node)
+        with self.scopes.without_flags() if flags else nullcontext():
+            woven = self.arithmetic.binary(node.op, self.expr(node.left), self.expr(node.right))
+        return choose(flags[0], node, woven) if flags else woven
 
     def _UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         return self.arithmetic.unary(node, self.expr(node.operand))
@@ -304,29 +308,6 @@ class Expressions:
             kwarg=node.kwarg,
             kw_defaults=[self.optional(each) for each in node.kw_defaults], defaults=self.many(node.defaults),
         )  # fmt: skip
-
-    def generators(self, nodes: list[ast.comprehension], *, are_kept: bool) -> list[ast.comprehension]:
-        """Return the clauses of a comprehension. The caller has entered its scope.
-
-        A generator keeps its first source, so it may not add to a nest that is too deep.
-        """
-        return [self._clause(node, is_kept=are_kept and node is nodes[0]) for node in nodes]
-
-    def _clause(self, node: ast.comprehension, *, is_kept: bool) -> ast.comprehension:
-        if node.is_async:
-            raise SourceError("'async' is not available in scripts", node.target.lineno)
-        if any(isinstance(each, ast.Starred) for each in ast.walk(node.target)):
-            raise SourceError("a starred target is not available in a comprehension", node.target.lineno)
-        woven = self.expr(node.iter)
-        source = call("$source", woven) if is_kept else call("$compress", woven, load("$units"))
-        return ast.comprehension(self.expr(node.target), source, self.many(node.ifs), 0)
-
-    def in_comprehension(self, weave: Any) -> Any:
-        """Return what ``weave`` returns inside the scope of a comprehension."""
-        self.scopes.enter(COMPREHENSION)
-        woven = weave()
-        self.scopes.leave()
-        return woven
 
 
 def owner(value: Any, name: str) -> Any:

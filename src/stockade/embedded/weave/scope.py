@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 
-from stockade.embedded.weave.build import load, store
+from stockade.embedded.boundary.kinds import INLINE_BITS
+from stockade.embedded.weave.build import both, load, store
+from stockade.embedded.weave.small import Small, small
 
 MODULE, FUNCTION, CLASS, COMPREHENSION = "module", "function", "class", "comprehension"
 
@@ -15,6 +19,8 @@ class Scopes:
 
     def __init__(self) -> None:
         self._kinds = [MODULE]
+        self._once: list[frozenset[str]] = [frozenset()]
+        self._small: list[dict[str, Small]] = [{}]
         self._numbers = count()
         self._temporaries: list[str] = []
         self.globals: set[str] = set()
@@ -26,13 +32,55 @@ class Scopes:
         """Return the kind of the innermost scope."""
         return self._kinds[-1]
 
-    def enter(self, kind: str) -> None:
-        """Begin a scope."""
+    def enter(self, kind: str, once: frozenset[str] = frozenset()) -> None:
+        """Begin a scope. One place alone binds each of the names in ``once``."""
         self._kinds.append(kind)
+        self._once.append(once)
+        self._small.append({})
 
     def leave(self) -> None:
         """End the innermost scope."""
         self._kinds.pop()
+        self._once.pop()
+        self._small.pop()
+
+    def is_bound_once(self, target: ast.expr) -> bool:
+        """Return whether ``target`` is a variable of the innermost scope that one place alone binds."""
+        return isinstance(target, ast.Name) and target.id in self._once[-1]
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Forget at the end what was noted inside."""
+        before = self._small[-1]
+        self._small[-1] = dict(before)
+        yield
+        self._small[-1] = before
+
+    @contextmanager
+    def without_flags(self) -> Iterator[None]:
+        """Weave what lies inside as if nothing had been noted."""
+        before, self._small[-1] = self._small[-1], {}
+        yield
+        self._small[-1] = before
+
+    def flag(self, target: ast.expr) -> str:
+        """Return a new flag that says, from here to the end of the block, whether ``target`` is a small integer."""
+        assert isinstance(target, ast.Name)
+        name = self.temporary()
+        self._small[-1][target.id] = Small(frozenset({name}), INLINE_BITS)
+        return name
+
+    def note(self, node: ast.stmt) -> None:
+        """Note a variable that ``node`` binds to plain arithmetic with small integers."""
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and self.is_bound_once(node.targets[0]):
+            target, found = node.targets[0], small(node.value, self._small[-1])
+            if isinstance(target, ast.Name) and found is not None and found.flags:
+                self._small[-1][target.id] = found
+
+    def flags(self, node: ast.expr) -> list[ast.expr]:
+        """Return a list with a test that is true only if ``node`` is plain arithmetic with small integers, or []."""
+        found = small(node, self._small[-1])
+        return [] if found is None or not found.flags else [both(*map(load, sorted(found.flags)))]
 
     @property
     def holds_temporaries(self) -> bool:

@@ -14,6 +14,7 @@ from stockade.embedded.weave.build import (
     choose,
     constant,
     copied,
+    either,
     is_atom,
     kind_of,
     load,
@@ -26,6 +27,7 @@ from stockade.embedded.weave.build import (
 from stockade.embedded.weave.definitions import Definitions
 from stockade.embedded.weave.expressions import owner
 from stockade.embedded.weave.scope import CLASS, FUNCTION, MODULE
+from stockade.embedded.weave.small import is_range
 from stockade.embedded.weave.source import SourceError
 
 _COUNTED = (
@@ -51,6 +53,10 @@ class Statements(Definitions):
 
     def block(self, nodes: list[ast.stmt]) -> list[ast.stmt]:
         """Return the woven forms of statements, with a tick for each run of them that has no other."""
+        with self.scopes.block():
+            return self._block(nodes)
+
+    def _block(self, nodes: list[ast.stmt]) -> list[ast.stmt]:
         woven: list[ast.stmt] = []
         owed = 0
         for node in nodes:
@@ -61,6 +67,7 @@ class Statements(Definitions):
                 paid = tick() if units == 1 else call("$charge", constant(units))
                 woven.append(copied(ast.Expr(paid), node))
             woven += self.stmt(node)
+            self.scopes.note(node)
         return woven
 
     def stmt(self, node: ast.stmt) -> list[ast.stmt]:
@@ -197,7 +204,8 @@ class Statements(Definitions):
         guarded = copied(call("$iadd", load(old), again(value)), node)
         if isinstance(value, ast.Constant):
             return [*before, ast.If(is_text, extended, [ast.Assign([store(target.id)], guarded)])]
-        is_integer = both(same(kind_of(load(old)), load("$int")), within(load(old)))
+        is_small = either(*self.scopes.flags(node.value), within(load(old)))
+        is_integer = both(same(kind_of(load(old)), load("$int")), is_small)
         other = choose(same(kind_of(load(old)), load("$float")), plain, guarded)
         return [
             *before,
@@ -246,15 +254,29 @@ class Statements(Definitions):
         return ast.If(self.expr(node.test), self.block(node.body), self.block(node.orelse))
 
     def _For(self, node: ast.For) -> Any:
-        source = copied(call("$compress", self.expr(node.iter), load("$units")), node.iter)
-        body = self.block(node.body)
+        source = self.expr(node.iter)
+        before: list[ast.stmt] = []
+        with self.scopes.block():
+            if is_range(node.iter) and self.scopes.is_bound_once(node.target):
+                before, source = self._looked_at(source, self.scopes.flag(node.target))
+            body = self.block(node.body)
         if any(isinstance(each, ast.Starred) for each in ast.walk(node.target)):
             name = self._kept_name(node.lineno)
             body = [copied(each, node.target) for each in self.assigned(node.target, load(name))] + body
             target: ast.expr = store(name)
         else:
             target = self.target(node.target)
-        return ast.For(copied(target, node.target), source, body, self.block(node.orelse), lineno=node.lineno)
+        metered = copied(call("$compress", source, load("$units")), node.iter)
+        orelse = self.block(node.orelse)
+        return [*before, ast.For(copied(target, node.target), metered, body, orelse, lineno=node.lineno)]
+
+    def _looked_at(self, source: ast.expr, flag: str) -> tuple[list[ast.stmt], ast.expr]:
+        """Return statements that set ``flag`` by the source of a loop, and the source. The loop alone keeps it."""
+        name = self.scopes.temporary()
+        held = ast.Assign([store(name)], ast.List([source], ast.Load()))
+        looked = call("$is_small", ast.Subscript(load(name), constant(0), ast.Load()))
+        taken = ast.Call(ast.Attribute(load(name), "pop", ast.Load()), [], [])
+        return [held, ast.Assign([store(flag)], looked)], taken
 
     def _While(self, node: ast.While) -> Any:
         test, body = self.expr(node.test), self.block(node.body)
