@@ -10,7 +10,6 @@ from stockade.embedded.weave import names
 from stockade.embedded.weave.build import call, constant, copied, is_scalar, store, tick
 from stockade.embedded.weave.displays import Displays
 from stockade.embedded.weave.scope import CLASS, FUNCTION
-from stockade.embedded.weave.small import bound_once
 from stockade.embedded.weave.source import SourceError
 
 _CAUGHT_AT_ENTRY = "__exit__"
@@ -34,7 +33,7 @@ class Definitions(Displays):
             self.bind(node.name, node.lineno)
         decorators = self.many(node.decorator_list)
         arguments = self.arguments(node.args)
-        self.scopes.enter(FUNCTION, bound_once(node))
+        self.scopes.enter(FUNCTION, node)
         body = self.block(node.body)
         self.scopes.leave()
         first = call("$caught") if node.name == _CAUGHT_AT_ENTRY else tick()

@@ -20,7 +20,7 @@ from stockade.embedded.weave.build import (
 )
 from stockade.embedded.weave.expressions import Expressions
 from stockade.embedded.weave.scope import COMPREHENSION
-from stockade.embedded.weave.small import bound_once, is_range
+from stockade.embedded.weave.small import is_range
 from stockade.embedded.weave.source import SourceError
 
 
@@ -62,8 +62,9 @@ class Displays(Expressions):
 
     def _comprehended(self, node: Any, make: Any) -> ast.expr:
         are_kept = isinstance(node, ast.GeneratorExp)
-        once: frozenset[str] = frozenset() if are_kept else bound_once(node)
-        woven: ast.expr = self.in_comprehension(lambda: make(self.generators(node.generators, are_kept=are_kept)), once)
+        self.scopes.enter(COMPREHENSION, None if are_kept else node)
+        woven: ast.expr = make(self.generators(node.generators, are_kept=are_kept))
+        self.scopes.leave()
         return woven
 
     def generators(self, nodes: list[ast.comprehension], *, are_kept: bool) -> list[ast.comprehension]:
@@ -91,13 +92,6 @@ class Displays(Expressions):
             woven = load(kept)
         source = call("$source", woven) if is_kept else call("$compress", woven, load("$units"))
         return [*before, ast.comprehension(self.expr(node.target), source, self.many(node.ifs), 0)]
-
-    def in_comprehension(self, weave: Any, once: frozenset[str]) -> Any:
-        """Return what ``weave`` returns inside the scope of a comprehension. One clause alone binds ``once``."""
-        self.scopes.enter(COMPREHENSION, once)
-        woven = weave()
-        self.scopes.leave()
-        return woven
 
     def _Slice(self, node: ast.Slice) -> ast.expr:
         return call(

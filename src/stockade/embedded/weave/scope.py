@@ -9,7 +9,7 @@ from itertools import count
 
 from stockade.embedded.boundary.kinds import INLINE_BITS
 from stockade.embedded.weave.build import both, load, store
-from stockade.embedded.weave.small import Small, small
+from stockade.embedded.weave.small import Small, bound_once, small
 
 MODULE, FUNCTION, CLASS, COMPREHENSION = "module", "function", "class", "comprehension"
 
@@ -19,7 +19,8 @@ class Scopes:
 
     def __init__(self) -> None:
         self._kinds = [MODULE]
-        self._once: list[frozenset[str]] = [frozenset()]
+        self._nodes: list[ast.AST | None] = [None]
+        self._once: dict[ast.AST, frozenset[str]] = {}
         self._small: list[dict[str, Small]] = [{}]
         self._numbers = count()
         self._temporaries: list[str] = []
@@ -32,21 +33,26 @@ class Scopes:
         """Return the kind of the innermost scope."""
         return self._kinds[-1]
 
-    def enter(self, kind: str, once: frozenset[str] = frozenset()) -> None:
-        """Begin a scope. One place alone binds each of the names in ``once``."""
+    def enter(self, kind: str, node: ast.AST | None = None) -> None:
+        """Begin a scope. Only variables of ``node``, a function or a comprehension, can be small integers."""
         self._kinds.append(kind)
-        self._once.append(once)
+        self._nodes.append(node)
         self._small.append({})
 
     def leave(self) -> None:
         """End the innermost scope."""
         self._kinds.pop()
-        self._once.pop()
+        self._nodes.pop()
         self._small.pop()
 
     def is_bound_once(self, target: ast.expr) -> bool:
         """Return whether ``target`` is a variable of the innermost scope that one place alone binds."""
-        return isinstance(target, ast.Name) and target.id in self._once[-1]
+        node = self._nodes[-1]
+        if node is None or not isinstance(target, ast.Name):
+            return False
+        if node not in self._once:
+            self._once[node] = bound_once(node)
+        return target.id in self._once[node]
 
     @contextmanager
     def block(self) -> Iterator[None]:
@@ -72,14 +78,17 @@ class Scopes:
 
     def note(self, node: ast.stmt) -> None:
         """Note a variable that ``node`` binds to plain arithmetic with small integers."""
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and self.is_bound_once(node.targets[0]):
-            target, found = node.targets[0], small(node.value, self._small[-1])
-            if isinstance(target, ast.Name) and found is not None and found.flags:
-                self._small[-1][target.id] = found
+        known = self._small[-1]
+        if not known or not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            return
+        target, found = node.targets[0], small(node.value, known)
+        if found is not None and found.flags and isinstance(target, ast.Name) and self.is_bound_once(target):
+            known[target.id] = found
 
     def flags(self, node: ast.expr) -> list[ast.expr]:
         """Return a list with a test that is true only if ``node`` is plain arithmetic with small integers, or []."""
-        found = small(node, self._small[-1])
+        known = self._small[-1]
+        found = small(node, known) if known else None
         return [] if found is None or not found.flags else [both(*map(load, sorted(found.flags)))]
 
     @property
