@@ -1,14 +1,15 @@
-"""Loops over ranges: woven code looks at the source once, and trusts the loop's variable only if nothing else binds it."""
+"""Variables that need no test: of loops over ranges, and texts. Woven code trusts one only if nothing else binds it."""
 
 import ast
 import contextlib
 import io
+from collections import Counter
 
 import pytest
 
 from stockade.embedded import Caps, ResourceExhausted, Runtime
 from stockade.embedded.weave import scope
-from stockade.embedded.weave.small import MOST_BITS, Small, bound_once, small
+from stockade.embedded.weave.small import MOST_BITS, Small, bindings, small
 from tests.unit.embedded.generated import program
 
 CAPS = Caps(fuel=10**6, frames=300, deadline=60.0, value_bytes=10**6)
@@ -58,7 +59,8 @@ def test_variable_that_something_else_binds_is_guarded(body):
         Runtime(CAPS, in_process=True).run(f"{BEFORE}def f():{lines}\nf()")
 
 
-LOOPS = {
+ADDED = "  try: s += 'c'\n  except TypeError as e: print(e)"
+FUNCTIONS = {
     "negative": "for i in range(3, -4, -1): print(i, i % 3, i // 2, -i * i, i - 7, {i: 1}, f'{i} {i + 1}', str(i))",
     "large bounds": "for i in range(2**100, 2**100 + 3): print(i * i, i % 7, i + i, str(i), [i][0])",
     "huge bounds": "for i in range(2**4000, 2**4000 + 2): print(i * i * i % 1000007)",
@@ -70,6 +72,13 @@ LOOPS = {
     "comprehension": "print([x * y - x for x in range(9) if x % 2 for y in range(x) if y * y < 20], {x % 5: x for x in range(9)})",
     "float": "t = 0.5\n  for i in range(5):\n    t += i * i\n  print(t)",
     "text": "t = ''\n  for i in range(5):\n    t += str(i * i)\n    t += f'{i}'\n  print(t)",
+    "texts": "s = ''\n  for i in 1, 2:\n    s += 'a'\n    s += f'{i}{s}'\n  print(s)",
+    "text, then a number": f"s = 'a'\n  s += 'b'\n  s = 1\n{ADDED}",
+    "text of a parameter": f"def g(s):\n  {ADDED.replace(chr(10), chr(10) + '  ')}\n  g(1)",
+    "text bound inside": f"s = 'a'\n  def g():\n    nonlocal s\n    s = 1\n  g()\n{ADDED}",
+    "text bound in a field": f"s = 'a'\n  s += f'{{(s := 1)}}'\n  s += f'{{(s := 1)}}'\n  s = 1\n{ADDED}",
+    "text in a loop": f"for s in (1, 2):\n  {ADDED.replace(chr(10), chr(10) + '  ')}",
+    "text unbound": "def g():\n    if 0: s = 'a'\n    s += 'b'\n  try: g()\n  except UnboundLocalError as e: print(e)",
     "unbound": "try:\n    for i in range(0): pass\n    print(i)\n  except UnboundLocalError as e: print(e)",
     "generator": "def g():\n    for i in range(4):\n      got = yield i * i\n      if got: return got\n  print(list(g()))",
     "dropped at once": (
@@ -79,9 +88,9 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in LOOPS.items()])
+@pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in FUNCTIONS.items()])
 @pytest.mark.parametrize("large", ["", "large = 3 ** 9000\n"], ids=["", "with a large integer"])
-def test_loop_over_a_range_is_cpythons(body, large):
+def test_function_prints_what_cpython_prints(body, large):
     source = f"{large}def f():\n  {body}\nf()"
     plain = io.StringIO()
     with contextlib.redirect_stdout(plain):
@@ -89,11 +98,20 @@ def test_loop_over_a_range_is_cpythons(body, large):
     assert metered(source)[0] == plain.getvalue()
 
 
+def test_text_that_always_is_one_ends_by_the_cap_on_value_bytes():
+    source = "def f():\n  s = ''\n  for i in range(10**5): s += 'abcdefgh'\nf()"
+    with pytest.raises(ResourceExhausted) as caught:
+        Runtime(Caps(fuel=10**6, value_bytes=10_000), in_process=True).run(source)
+    assert caught.value.cap == "value_bytes"
+
+
 def test_fuel_is_the_same_without_flags(monkeypatch):
-    sources = [f"{large}def f():\n  {body}\nf()" for body in LOOPS.values() for large in ("", "large = 3 ** 9000\n")]
+    sources = [
+        f"{large}def f():\n  {body}\nf()" for body in FUNCTIONS.values() for large in ("", "large = 3 ** 9000\n")
+    ]
     sources += [program(number) for number in range(12)]
     flagged = list(map(metered, sources))
-    monkeypatch.setattr(scope, "bound_once", lambda node: frozenset())
+    monkeypatch.setattr(scope, "bindings", lambda node: Counter())
     assert [metered(source, "without flags") for source in sources] == flagged
 
 
@@ -103,9 +121,10 @@ def metered(source, filename="script.py"):
     return runtime.stdout, runtime.usage.fuel
 
 
-def test_bound_once_counts_every_text_that_could_bind_a_name():
-    source = "def f(a, a2):\n  import b as b2, c\n  global d\n  try: e = a.x\n  except E as g: h(k=1)\n  del m\n  for n in p: n += 1"
-    assert bound_once(ast.parse(source)) == {"f", "a", "a2", "b", "b2", "c", "d", "e", "g", "m"}
+def test_bindings_count_every_text_that_could_bind_a_name():
+    source = "def f(a, a2):\n  import b as b2, c\n  global d\n  try: e = a.x\n  except E as g: h(k=1)\n  del m\n  for n in p: n += 1\n  match q:\n    case [r, *s] | {1: t, **u}: pass"
+    once = ["f", "a", "a2", "b", "b2", "c", "d", "e", "g", "m", "r", "s", "t", "u"]
+    assert bindings(ast.parse(source)) == Counter([*once, "n", "n"])
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from typing import Any
 
 from stockade.embedded.boundary.kinds import INLINE_BITS
 from stockade.embedded.weave.build import both, load, store
-from stockade.embedded.weave.small import Small, bound_once, small
+from stockade.embedded.weave.small import Small, bindings, bindings_to_text, small
 
 MODULE, FUNCTION, CLASS, COMPREHENSION = "module", "function", "class", "comprehension"
 
@@ -20,7 +22,7 @@ class Scopes:
     def __init__(self) -> None:
         self._kinds = [MODULE]
         self._nodes: list[ast.AST | None] = [None]
-        self._once: dict[ast.AST, frozenset[str]] = {}
+        self._counted: dict[Any, Counter[str]] = {}
         self._small: list[dict[str, Small]] = [{}]
         self._numbers = count()
         self._temporaries: list[str] = []
@@ -47,12 +49,19 @@ class Scopes:
 
     def is_bound_once(self, target: ast.expr) -> bool:
         """Return whether ``target`` is a variable of the innermost scope that one place alone binds."""
+        return isinstance(target, ast.Name) and self._bindings(bindings)[target.id] == 1
+
+    def is_always_text(self, name: str) -> bool:
+        """Return whether each binding of a variable of the innermost scope is to a text."""
+        return self._bindings(bindings_to_text)[name] == self._bindings(bindings)[name] > 0
+
+    def _bindings(self, count: Callable[[ast.AST], Counter[str]]) -> Counter[str]:
         node = self._nodes[-1]
-        if node is None or not isinstance(target, ast.Name):
-            return False
-        if node not in self._once:
-            self._once[node] = bound_once(node)
-        return target.id in self._once[node]
+        if node is None:
+            return Counter()
+        if (count, node) not in self._counted:
+            self._counted[count, node] = count(node)
+        return self._counted[count, node]
 
     @contextmanager
     def block(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Finds variables whose values need no test of their own: elements of a range, and arithmetic with them.
+"""Finds variables whose values need no test of their own: elements of a range, arithmetic with them, and texts.
 
 If one loop alone binds a name in its function, then in the body of that loop the name stands for an element of the
 loop's source. Woven code looks at the source once. A flag then says whether it is a range of small integers.
@@ -28,8 +28,8 @@ def is_range(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"
 
 
-def bound_once(node: ast.AST) -> frozenset[str]:
-    """Return the names that one place alone can bind, in ``node`` and all functions inside it.
+def bindings(node: ast.AST) -> Counter[str]:
+    """Return how many places can bind each name, in ``node`` and all functions inside it.
 
     Every text of a node counts, but for those that are read. So a new kind of statement cannot bind a name unseen.
     """
@@ -40,7 +40,27 @@ def bound_once(node: ast.AST) -> frozenset[str]:
             continue
         for _, value in ast.iter_fields(each):
             found.update(text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
-    return frozenset(name for name, times in found.items() if times == 1)
+    return found
+
+
+def bindings_to_text(node: ast.AST) -> Counter[str]:
+    """Return how many statements in ``node`` bind each name to a literal text, or extend it by one."""
+    found: Counter[str] = Counter()
+    for each in ast.walk(node):
+        if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add):
+            target: ast.expr = each.target
+        elif isinstance(each, ast.Assign) and len(each.targets) == 1:
+            target = each.targets[0]
+        else:
+            continue
+        if isinstance(target, ast.Name) and is_text(each.value):
+            found[target.id] += 1
+    return found
+
+
+def is_text(node: ast.expr) -> bool:
+    """Return whether ``node`` is a literal text, with fields or without."""
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def small(node: ast.expr, known: dict[str, Small]) -> Small | None:

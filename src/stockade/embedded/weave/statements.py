@@ -185,6 +185,11 @@ class Statements(Definitions):
         value = self.expr(node.value)
         before: list[ast.stmt] = []
         old = target.id
+        if self.scopes.is_always_text(old):
+            if not is_atom(value):
+                item = self.scopes.temporary()
+                before, value = [ast.Assign([store(item)], value)], load(item)
+            return [*before, *self._grown(old, value), ast.AugAssign(store(old), ast.Add(), again(value))]
         if number(value) is not None or (isinstance(value, ast.Constant) and not isinstance(value.value, str)):
             return ast.Assign([target], copied(self.arithmetic.binary(node.op, load(old), value, in_place=True), node))
         unchanged: list[ast.expr] = []
