@@ -63,22 +63,18 @@ class Displays(Expressions):
     def _comprehended(self, node: Any, make: Any) -> ast.expr:
         are_kept = isinstance(node, ast.GeneratorExp)
         self.scopes.enter(COMPREHENSION, None if are_kept else node)
-        woven: ast.expr = make(self.generators(node.generators, are_kept=are_kept))
+        clauses: list[ast.comprehension] = []
+        for each in node.generators:
+            clauses += self._clauses(each, is_kept=are_kept and each is node.generators[0])
+        woven: ast.expr = make(clauses)
         self.scopes.leave()
         return woven
 
-    def generators(self, nodes: list[ast.comprehension], *, are_kept: bool) -> list[ast.comprehension]:
-        """Return the clauses of a comprehension. The caller has entered its scope.
+    def _clauses(self, node: ast.comprehension, *, is_kept: bool) -> list[ast.comprehension]:
+        """Return the woven clause, after one of a single turn if the source is a range that is looked at.
 
         A generator keeps its first source, so it may not add to a nest that is too deep.
         """
-        found: list[ast.comprehension] = []
-        for node in nodes:
-            found += self._clauses(node, is_kept=are_kept and node is nodes[0])
-        return found
-
-    def _clauses(self, node: ast.comprehension, *, is_kept: bool) -> list[ast.comprehension]:
-        """Return the woven clause, after one of a single turn if the source is a range that is looked at."""
         if node.is_async:
             raise SourceError("'async' is not available in scripts", node.target.lineno)
         if any(isinstance(each, ast.Starred) for each in ast.walk(node.target)):

@@ -53,21 +53,18 @@ class Statements(Definitions):
 
     def block(self, nodes: list[ast.stmt]) -> list[ast.stmt]:
         """Return the woven forms of statements, with a tick for each run of them that has no other."""
-        with self.scopes.block():
-            return self._block(nodes)
-
-    def _block(self, nodes: list[ast.stmt]) -> list[ast.stmt]:
         woven: list[ast.stmt] = []
         owed = 0
-        for node in nodes:
-            owed += 1 + _operations(node)
-            if owed > STATEMENT:
-                units = owed // STATEMENT
-                owed %= STATEMENT
-                paid = tick() if units == 1 else call("$charge", constant(units))
-                woven.append(copied(ast.Expr(paid), node))
-            woven += self.stmt(node)
-            self.scopes.note(node)
+        with self.scopes.block():
+            for node in nodes:
+                owed += 1 + _operations(node)
+                if owed > STATEMENT:
+                    units = owed // STATEMENT
+                    owed %= STATEMENT
+                    paid = tick() if units == 1 else call("$charge", constant(units))
+                    woven.append(copied(ast.Expr(paid), node))
+                woven += self.stmt(node)
+                self.scopes.note(node)
         return woven
 
     def stmt(self, node: ast.stmt) -> list[ast.stmt]:
@@ -189,7 +186,11 @@ class Statements(Definitions):
             if not is_atom(value):
                 item = self.scopes.temporary()
                 before, value = [ast.Assign([store(item)], value)], load(item)
-            return [*before, *self._grown(old, value), ast.AugAssign(store(old), ast.Add(), again(value))]
+            return [
+                *before,
+                *_grown(old, value, self.scopes.temporary()),
+                ast.AugAssign(store(old), ast.Add(), again(value)),
+            ]
         if number(value) is not None or (isinstance(value, ast.Constant) and not isinstance(value.value, str)):
             return ast.Assign([target], copied(self.arithmetic.binary(node.op, load(old), value, in_place=True), node))
         unchanged: list[ast.expr] = []
@@ -202,7 +203,7 @@ class Statements(Definitions):
         is_text = both(same(kind_of(load(old)), load("$str")), *unchanged)
         extended = [
             *forget,
-            *self._grown(target.id, value),
+            *_grown(target.id, value, self.scopes.temporary()),
             ast.AugAssign(store(target.id), ast.Add(), again(value)),
         ]
         plain = copied(ast.BinOp(load(old), ast.Add(), again(value)), node)
@@ -220,18 +221,6 @@ class Statements(Definitions):
                 [ast.If(is_text, extended, [ast.Assign([store(target.id)], other)])],
             ),
         ]
-
-    def _grown(self, text: str, more: ast.expr) -> list[ast.stmt]:
-        """Return statements that account for ``text += more``. They call the guard only if something is due."""
-        is_text = isinstance(more, ast.Constant) and isinstance(more.value, str)
-        added = constant(len(more.value)) if is_text else call("$len", again(more))  # type: ignore[attr-defined]
-        total = self.scopes.temporary()
-        owed = ast.Subscript(load("$owed"), constant(0), ast.Load())
-        size = ast.BinOp(ast.BinOp(owed, ast.Add(), call("$len", load(text))), ast.Add(), added)
-        counted = ast.Assign([store(total), ast.Subscript(load("$owed"), constant(0), ast.Store())], size)
-        is_due = ast.Compare(load(total), [ast.Gt()], [load("$due")])
-        account = [counted, ast.If(is_due, [ast.Expr(call("$grow", load(text), again(more)))], [])]
-        return account if is_text else [ast.If(same(kind_of(again(more)), load("$str")), account, [])]
 
     def _held(self, owner: ast.expr, value: ast.expr) -> tuple[list[ast.stmt], str]:
         if isinstance(owner, ast.Name) and isinstance(value, ast.Constant):
@@ -263,7 +252,7 @@ class Statements(Definitions):
         before: list[ast.stmt] = []
         with self.scopes.block():
             if is_range(node.iter) and self.scopes.is_bound_once(node.target):
-                before, source = self._looked_at(source, self.scopes.flag(node.target))
+                before, source = _looked_at(source, self.scopes.temporary(), self.scopes.flag(node.target))
             body = self.block(node.body)
         if any(isinstance(each, ast.Starred) for each in ast.walk(node.target)):
             name = self._kept_name(node.lineno)
@@ -274,14 +263,6 @@ class Statements(Definitions):
         metered = copied(call("$compress", source, load("$units")), node.iter)
         orelse = self.block(node.orelse)
         return [*before, ast.For(copied(target, node.target), metered, body, orelse, lineno=node.lineno)]
-
-    def _looked_at(self, source: ast.expr, flag: str) -> tuple[list[ast.stmt], ast.expr]:
-        """Return statements that set ``flag`` by the source of a loop, and the source. The loop alone keeps it."""
-        name = self.scopes.temporary()
-        held = ast.Assign([store(name)], ast.List([source], ast.Load()))
-        looked = call("$is_small", ast.Subscript(load(name), constant(0), ast.Load()))
-        taken = ast.Call(ast.Attribute(load(name), "pop", ast.Load()), [], [])
-        return [held, ast.Assign([store(flag)], looked)], taken
 
     def _While(self, node: ast.While) -> Any:
         test, body = self.expr(node.test), self.block(node.body)
@@ -314,6 +295,26 @@ class Statements(Definitions):
         kinds = None if node.type is None else ast.Call(call("$handling"), [self.expr(node.type)], [])
         woven: ast.ExceptHandler = copied(ast.ExceptHandler(kinds, node.name, body), node)
         return woven
+
+
+def _grown(text: str, more: ast.expr, total: str) -> list[ast.stmt]:
+    """Return statements that account for ``text += more``. They call the guard only if something is due."""
+    is_literal = isinstance(more, ast.Constant) and isinstance(more.value, str)
+    added = constant(len(more.value)) if is_literal else call("$len", again(more))  # type: ignore[attr-defined]
+    owed = ast.Subscript(load("$owed"), constant(0), ast.Load())
+    size = ast.BinOp(ast.BinOp(owed, ast.Add(), call("$len", load(text))), ast.Add(), added)
+    counted = ast.Assign([store(total), ast.Subscript(load("$owed"), constant(0), ast.Store())], size)
+    is_due = ast.Compare(load(total), [ast.Gt()], [load("$due")])
+    account = [counted, ast.If(is_due, [ast.Expr(call("$grow", load(text), again(more)))], [])]
+    return account if is_literal else [ast.If(same(kind_of(again(more)), load("$str")), account, [])]
+
+
+def _looked_at(source: ast.expr, name: str, flag: str) -> tuple[list[ast.stmt], ast.expr]:
+    """Return statements that set ``flag`` by the source of a loop, and the source. The loop alone keeps it."""
+    held = ast.Assign([store(name)], ast.List([source], ast.Load()))
+    looked = call("$is_small", ast.Subscript(load(name), constant(0), ast.Load()))
+    taken = ast.Call(ast.Attribute(load(name), "pop", ast.Load()), [], [])
+    return [held, ast.Assign([store(flag)], looked)], taken
 
 
 def _operations(node: ast.stmt) -> int:
