@@ -24,6 +24,7 @@ import collections, fractions, decimal, itertools, functools, operator, math, st
 class Index:
     def __index__(self): return 2
     def __repr__(self): return 'Index'
+    def __hash__(self): return 2
 class Odd:
     def __repr__(self): return 'Odd'
     __hash__ = None
@@ -197,7 +198,9 @@ class Writer:
 REFUSALS = (
     "in scripts",
     "the table of translate must be a dict",
-    "must be an integer|non-int of type",
+    "needs a number, not 'Index'|must be an integer|non-int of type|an integer of at most|cannot be interpreted as an integer",
+    "'(copy|update)' of 'dict' does not apply",
+    "'(GenericAlias|Fraction|Decimal)' object is not iterable",
     "textwrap takes numbers and text",
     "statistics need numbers",
     "expected text",

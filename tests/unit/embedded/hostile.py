@@ -424,6 +424,7 @@ EXHAUSTION += [
         LISTS + "from enum import Enum, auto\nclass E(Enum):\n  A = x\n  B = y\n  C = (1, auto())",
         REFUSED,
     ),
+    ("member_defined_twice", LISTS + "from enum import Enum\nclass E(Enum):\n  A = x\n  A = 1", REFUSED),
     ("zone_of_the_host", "import datetime\ndatetime.datetime(2020, 1, 1).strftime('%s')", REFUSED),
     ("zone_of_the_host_in_a_text", "import datetime\nf'{datetime.datetime(2020, 1, 1):%%%s}'", REFUSED),
 ]

@@ -62,12 +62,13 @@ class Methods:
         return {name: self._of_type(kind, name, perform) for name, perform in found.items()}
 
     def _of_type(self, kind: Any, name: str, perform: Callable[..., Any]) -> Callable[..., Any]:
-        guard = self.guards[name]
+        guard, find = self.guards[name], self._performers[name].get
 
         def function(value: Any, /, *args: Any, **kwargs: Any) -> Any:
             if type(value) is kind:
                 return perform(value, *args, **kwargs)
-            if isinstance(value, kind) and name != "copy":  # a copy would be of the class of the value
+            is_alike = find(type(value), perform) == perform and name != "copy"  # a copy has the class of the value
+            if isinstance(value, kind) and is_alike:
                 return guard(value, *args, **kwargs)
             raise TypeError(f"{name!r} of {kind.__name__!r} does not apply to a {type(value).__name__!r} object")
 

@@ -48,9 +48,15 @@ def enum(space: Namespace) -> dict[str, Any]:
 
 
 class _Body(real_enum._EnumDict):
-    """The body of an enumeration. CPython compares and adds the values before ``auto()``, so they must be plain."""
+    """The body of an enumeration.
+
+    CPython compares and adds the values before ``auto()``, so they must be plain. It prints the value of a member that
+    is defined twice, however large.
+    """
 
     def __setitem__(self, key: str, value: Any) -> None:
+        if key in self._member_names:  # type: ignore[attr-defined]
+            raise TypeError(f"{key!r} is already defined in this enumeration")
         if any(isinstance(each, real_enum.auto) for each in (value if type(value) is tuple else (value,))):
             before: Any = self._last_values  # type: ignore[attr-defined]
             if not set(map(type, before)) <= _COUNTED:
