@@ -1,4 +1,4 @@
-"""One task of a smolagents agent with its local executor, its docker executor and ours: the time of a whole run.
+"""Measures a task of a smolagents agent, as a whole run: with its local executor, its docker executor and ours.
 
 python -m bench.agents [--runs 5] [--docker VENV] [--json FILE]        needs pip install 'smolagents[docker]'
 

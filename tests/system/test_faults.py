@@ -194,7 +194,7 @@ def test_sandbox_killed_before_program_begins_costs_no_run(role: str, warm: bool
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_guest_found_dead_before_its_end_is_reported_costs_no_run() -> None:
+def test_run_whose_warm_process_is_found_dead_starts_again() -> None:
     """Its worker is stopped, so the run is handed to a process that is dead already, as while a zygote is dying."""
     box = stockade.Runner(backend="native", warm=True)
     assert box.run("print(1)").ok

@@ -235,7 +235,7 @@ class TestWebhook:
     def test_status_decides(self):
         with receiver(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", OK) as (port, requests):
             Webhook(f"http://127.0.0.1:{port}/", private=True).deliver(b"{}")
-        assert len(requests) == 2  # a redirect is no delivery, and is not followed
+        assert len(requests) == 2  # a redirect counts as a failed delivery, and is not followed
 
     def test_slow_server_meets_the_deadline(self):
         with receiver(b"H" * 300, drip=0.1) as (port, _):

@@ -1,4 +1,4 @@
-"""Terminals by the clients of a service: what a local terminal gives, and attacks by whoever has another key."""
+"""Terminals by the clients of a service: they do what a local terminal does, and another key reaches none."""
 
 from __future__ import annotations
 

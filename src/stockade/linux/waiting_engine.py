@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the ``signal`` module imports ``enum``
 
-_PAUSE_SECONDS, _START_SECONDS = 0.001, 10.0
+_PAUSE_SECONDS = 0.001
+_START_SECONDS = 8.0
+"""Less than the set-up of a sandbox may take (``Watch.setup_seconds``), so that the error names the engine."""
 _FAILED = 127
 _OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT)
 """They go to the whole process group, and the guest decides what they do."""

@@ -118,7 +118,8 @@ class NewFailure:
     """After ``after`` runs, one fails in a way that is new.
 
     Kinds are: the limit that ended a run, the signal that it crashed by, a failed sandbox, and the class of an error of
-    stockade's own. An exit status is no kind, because programs fail in so many ways. 64 kinds are remembered.
+    stockade's own. An exit status does not count as a kind, because programs fail in so many ways. The rule remembers
+    64 kinds.
     """
 
     name: ClassVar[str] = "new_failure"

@@ -98,7 +98,7 @@ class _Follower:
 
     async def messages(self, last: str) -> AsyncIterator[bytes]:
         """Yield the events after the one with the id ``last``, until the run has ended or the service stops."""
-        while self._row is not None:  # it is none once it was forgotten
+        while self._row is not None:  # retention may have removed the run meanwhile
             over = self._row.state == FINISHED
             answer = await self._answer(last, over=over)
             if answer:

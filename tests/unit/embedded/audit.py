@@ -1,4 +1,4 @@
-"""Runs hostile scripts in this process under all caps, and checks after each that the host is as it was before.
+"""Runs hostile scripts in this process under all caps, and checks after each that the host has not changed.
 
 ``python -m tests.unit.embedded.audit --runs 10000 --start 0`` prints each finding, how the scripts ended, and the slope of
 the memory. A finding is an exception that is no documented one, a value that is no data, a change of the host, or a hang.
@@ -146,7 +146,7 @@ def run(number):
     except RuntimeDead:
         findings += [] if ending in vars(CAPS) else ["dead without a cap"]
     except ResourceExhausted:
-        pass  # the script had used up the fuel or the heap but for a little
+        pass  # the script had used nearly all of the fuel or the heap
     except BaseException as error:
         findings.append(f"afterwards {type(error).__name__}: {str(error)[:200]}")
     return ending, findings

@@ -115,7 +115,7 @@ KEYWORDS = (
 
 
 def functions():
-    """Return every function that a script can name, but for those that are left out."""
+    """Return every function that a script can name, except those that are left out."""
     space = Runtime(in_process=True)._engine.space
     found = list(BUILTIN)
     for name in MODULES:

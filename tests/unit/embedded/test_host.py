@@ -1,4 +1,4 @@
-"""What a script leaves in the process of its host: nothing."""
+"""A script leaves nothing in the process of its host."""
 
 import decimal
 import gc

@@ -56,7 +56,7 @@ MODULES = "import collections, heapq, json, operator, re, statistics, typing\n"
 
 
 @pytest.mark.parametrize("expression", REFUSED_BY_CPYTHON)
-def test_what_cpython_refuses_is_refused(expression):
+def test_expression_that_cpython_refuses_is_refused(expression):
     with pytest.raises((TypeError, OverflowError, AttributeError)):
         eval(expression, {name: importlib.import_module(name) for name in MODULES[7:-1].split(", ")})
     with pytest.raises(ScriptError, match=r"TypeError|OverflowError"):

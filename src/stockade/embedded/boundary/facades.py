@@ -112,7 +112,7 @@ _NO_COMPARISON = "types with parameters cannot be compared or hashed in scripts"
 
 
 class GenericAlias(metaclass=Fixed):
-    """What ``list[int]`` makes. The parameters are not kept. A script can call it, or name it as a base of a class."""
+    """A generic type such as ``list[int]``, without its parameters. A script can call it, or derive a class from it."""
 
     __slots__ = ("__origin__",)
 
@@ -137,7 +137,7 @@ MOST_KINDS = 64
 
 
 class UnionType(metaclass=Fixed):
-    """What ``int | str`` makes, for ``isinstance``. CPython's own compares each pair of types without a price."""
+    """A union of types such as ``int | str``, for ``isinstance``. CPython's own compares each pair without a price."""
 
     __slots__ = ("__kinds__",)
 

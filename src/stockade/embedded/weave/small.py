@@ -31,7 +31,7 @@ def is_range(node: ast.expr) -> bool:
 def bindings(node: ast.AST) -> Counter[str]:
     """Return how many places can bind each name, in ``node`` and all functions inside it.
 
-    Every text of a node counts, but for those that are read. So a new kind of statement cannot bind a name unseen.
+    Every text of a node counts, except those that are read. So a new kind of statement cannot bind a name unseen.
     """
     found: Counter[str] = Counter()
     for each in ast.walk(node):

@@ -71,7 +71,7 @@ class ServicePlace(Keeping):
         """Whether the interpreter has ended, so the next cell needs a fresh one."""
 
     async def held(self) -> Held:
-        """Return what is guaranteed in the sandbox. It starts for this if there is none."""
+        """Return what is guaranteed in the sandbox. Start it for this if it does not exist yet."""
         found = json.loads(await self._asked("plan"))
         enforcement = {
             Guarantee(name): Enforcement(each["mechanism"], Strength(each["strength"]), each["note"])
@@ -132,7 +132,7 @@ class ServicePlace(Keeping):
                 found.held.cancel()
 
     async def _asked(self, do: str, body: BaseModel | bytes = b"", **what: Any) -> bytes:
-        """Have the worker do something in the sandbox, started if there is none, and return the answer's body."""
+        """Have the worker do something in the sandbox, and return the answer's body. Start the sandbox if need be."""
         if self._calls >= MOST_CALLS:
             raise ServiceError(
                 f"{self._calls} calls of this session run, which is the most; wait for one, or cancel it"

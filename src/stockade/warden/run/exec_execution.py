@@ -236,7 +236,7 @@ class ExecExecution:
         """Report an exec whose process cannot start any more. Return when to check again."""
         if self._silent and starting:
             self._callbacks.on_trouble("the init of the sandbox gave up the exec's process")
-            if self._pidfd < 0:  # no copy of the socket is left, and its process would have held one: there is none
+            if self._pidfd < 0:  # no copy of the socket is left, so the process that would hold one never started
                 self._callbacks.on_death()
         return now + _LOOK_SECONDS if starting else float("inf")
 
