@@ -60,8 +60,9 @@ def test_terminal_is_the_same_here_and_on_a_service(place, request):
         terminal.write(b"stty size; pwd; echo $TERM $((6*7))\n")
         assert b"33 101\r\n/tmp\r\nxterm-256color 42" in until(terminal, b"color 42")
         terminal.resize(5, 6)
-        terminal.write(b"stty size; sleep 1000\n")
-        until(terminal, b"5 6\r\n")
+        # the shell has forked when "up" comes: one that is about to fork misses Ctrl-C
+        terminal.write(b"stty size; sh -c 'echo up; exec sleep 1000'\n")
+        until(terminal, b"5 6\r\nup\r\n")
         assert (terminal.poll(), terminal.returncode, terminal.argv) == (None, None, ("sh", "-i"))
         with pytest.raises(TimeoutError, match="sh has not ended within"):
             terminal.wait(0.05)

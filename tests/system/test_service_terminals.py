@@ -41,6 +41,10 @@ def terminal(service, place, query="", key=None, **options):
         yield found
 
 
+WAITS = b"sh -c 'echo up; exec sleep 1000'\n"
+"""The shell has forked when it says so. One that is about to fork misses Ctrl-C, in a sandbox or not."""
+
+
 def until(opened, words):
     """Return the output up to ``words``."""
     seen = b""
@@ -69,8 +73,8 @@ def test_terminal_types_shows_resizes_interrupts_and_ends(service, place):
         opened.send(b"stty size; pwd; echo $TERM $((6*7))\n")
         assert b"33 101\r\n/tmp\r\nxterm-256color 42" in until(opened, b"color 42")
         opened.send('{"rows": 5, "columns": 6}')
-        opened.send(b"stty size; sleep 1000\n")
-        until(opened, b"5 6\r\n")
+        opened.send(b"stty size; " + WAITS)
+        until(opened, b"5 6\r\nup\r\n")
         opened.send(b"\x03echo a; exit 3\n")
         for each in opened:
             last = each
