@@ -228,7 +228,7 @@ def test_sandbox_ends_with_the_front_that_was_killed(service) -> None:
     async def scenario() -> None:
         async with connected(service) as client:
             await client.call_tool("run_command", {"command": "sleep 1000 > log 2>&1 &"})
-            assert len(open_sandboxes(service)) == 1
+            await asyncio.to_thread(wait_for, lambda: len(open_sandboxes(service)) == 1)  # those of other tests end
             os.kill(service.front, signal.SIGKILL)
             await asyncio.to_thread(wait_for, lambda: is_ready(service))
             await asyncio.to_thread(wait_for, lambda: not open_sandboxes(service))
