@@ -102,7 +102,7 @@ def test_interactive_ctrl_c_reaches_guest_first(terminal):
 
 
 def test_interactive_ctrl_c_uncaught_ends_guest(terminal):
-    # a shell that is about to fork "sleep" misses it, and waits for "sleep": so there is no fork
+    # A shell that forks just then misses the signal, and waits for its child. So the shell becomes "sleep".
     terminal.start("run", "-i", "--", "sh", "-c", "echo ready; exec sleep 60")
     terminal.expect(b"ready")
     terminal.type(CTRL_C)
