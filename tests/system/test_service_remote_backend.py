@@ -78,7 +78,7 @@ def listening():
         ("security", {"policy": {"security": {"explain_denials": True}}}),
     ],
 )
-def test_option_that_cannot_cross_is_refused_by_name_before_anything_is_sent(name, options):
+def test_option_that_cannot_cross_is_refused_before_a_connection(name, options):
     with (
         listening() as there,
         pytest.raises((stockade.JobError, stockade.PolicyError), match=f"^{name}\\b|\\b{name} ="),

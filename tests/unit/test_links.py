@@ -71,7 +71,7 @@ def test_link_of_a_page_becomes_one_of_the_site(page, link, expected):
     assert on_page_markdown(link, SimpleNamespace(file=SimpleNamespace(src_uri=page))) == expected
 
 
-def test_site_check_finds_dead_links_and_addresses_of_other_hosts(tmp_path):
+def test_site_check_finds_dead_links_and_other_hosts(tmp_path):
     (tmp_path / "a.html").write_text(
         "<h1 id=here></h1><a href=b.html#there></a><a href=#here></a><a href=https://x.example></a>"
     )

@@ -20,7 +20,7 @@ from stockade.service.errors import Refused
 from stockade.service.events import FINISHED as LAST
 from stockade.service.events import QUIET, TYPE, message
 from stockade.service.keys import Key
-from stockade.service.living.calls import OwnerGone, gone
+from stockade.service.living.calls import OwnerGone, gone, until_one_ends
 from stockade.service.living.requests import Call
 from stockade.service.state import State
 
@@ -73,15 +73,7 @@ class _Stream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send the pieces, until they end or the client goes away."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        tasks = [asyncio.ensure_future(each) for each in (self._send(send), gone(receive))]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for task in done:
-            task.result()
+        await until_one_ends(self._send(send), gone(receive))
 
     async def _send(self, send: Send) -> None:
         with suppress(TimeoutError):  # the client has read nothing for too long

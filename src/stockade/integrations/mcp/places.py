@@ -107,11 +107,11 @@ class Keeping(Place):
         news, self._news = self._news, ""
         return news
 
-    async def cell(self, code: str, seconds: float, on_event: Callable[[CellOutput | Display], None]) -> CellResult:
+    async def run_code(self, code: str, seconds: float, on_event: Callable[[CellOutput | Display], None]) -> CellResult:
         """Run Python code in the interpreter, started again if it has ended. ``on_event`` may get its output."""
         raise NotImplementedError
 
-    async def command(self, argv: list[str], *, cwd: str | None, stdin: str | None, seconds: float) -> Result:
+    async def run_command(self, argv: list[str], *, cwd: str | None, stdin: str | None, seconds: float) -> Result:
         """Run a command."""
         raise NotImplementedError
 
@@ -161,11 +161,11 @@ class Living(Keeping):
         """Return what is guaranteed here."""
         return Held.by(self.plan)
 
-    async def cell(self, code: str, seconds: float, on_event: Callable[[CellOutput | Display], None]) -> CellResult:
+    async def run_code(self, code: str, seconds: float, on_event: Callable[[CellOutput | Display], None]) -> CellResult:
         """Run Python code in the interpreter, started again if it has ended. ``on_event`` gets its output."""
         return await (await self._python()).run(code, timeout=seconds, on_event=on_event)
 
-    async def command(self, argv: list[str], *, cwd: str | None, stdin: str | None, seconds: float) -> Result:
+    async def run_command(self, argv: list[str], *, cwd: str | None, stdin: str | None, seconds: float) -> Result:
         """Run a command."""
         return await (await self._started()).run_command(argv, cwd=cwd, stdin=stdin, timeout=seconds)
 

@@ -97,7 +97,7 @@ class LivingTools(_Tools[Keeping]):
         """
         seconds, last = self._seconds(timeout), _LastLine()
         with _reported(self.place):
-            call = self.place.cell(code, seconds, last.take)
+            call = self.place.run_code(code, seconds, last.take)
             answer, pictures = answers.of_cell(await watched(ctx, call, seconds, last.text))
         return self._answer(answer, seconds, self.place.news(), *pictures)
 
@@ -112,7 +112,7 @@ class LivingTools(_Tools[Keeping]):
         """Run a command in the sandbox and wait for its end. What it puts into the background lives on."""
         seconds = self._seconds(timeout)
         with _reported(self.place):
-            call = self.place.command(_argv(command), cwd=cwd, stdin=stdin or None, seconds=seconds)
+            call = self.place.run_command(_argv(command), cwd=cwd, stdin=stdin or None, seconds=seconds)
             answer = answers.of_result(await watched(ctx, call, seconds))
         return self._answer(answer, seconds, self.place.news())
 

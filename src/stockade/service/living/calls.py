@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
 from pydantic import ValidationError
@@ -108,6 +108,19 @@ def answer_in(message: bytes) -> tuple[Answer, bytes]:
         return Answer.model_validate_json(head), body
     except ValidationError:
         raise Refused(500, "InternalError", "the worker's answer makes no sense") from None
+
+
+async def until_one_ends(*each: Coroutine[Any, Any, None]) -> None:
+    """Run these side by side until the first ends, then cancel the others. Raises what the first raises."""
+    tasks = [asyncio.ensure_future(one) for one in each]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 async def gone(receive: Receive) -> None:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from stockade.service.errors import EXPECTED, Refused, answered
-from stockade.service.living.calls import OwnerGone, answer_in
+from stockade.service.living.calls import OwnerGone, answer_in, until_one_ends
 from stockade.service.living.place import Place, lost, row_of
 from stockade.service.living.requests import Answer, Control, TerminalRequest
 from stockade.service.state import State
@@ -108,15 +108,7 @@ class _Session:
 
     async def _relay(self, idle: float) -> None:
         """Relay in both directions until one ends. Raises ``Refused`` after ``idle`` seconds in which nothing moves."""
-        tasks = [asyncio.ensure_future(each) for each in (self._output(), self._input(), self._watch(idle))]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        for task in done:
-            task.result()
+        await until_one_ends(self._output(), self._input(), self._watch(idle))
 
     async def _output(self) -> None:
         while True:

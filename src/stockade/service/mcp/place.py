@@ -79,7 +79,7 @@ class ServicePlace(Keeping):
         }
         return Held(found["backend"], found["isolation"], enforcement)
 
-    async def cell(
+    async def run_code(
         self,
         code: str,
         seconds: float,
@@ -101,7 +101,7 @@ class ServicePlace(Keeping):
         self._stale = self._stale or bool(found.ended)
         return found
 
-    async def command(self, argv: list[str], *, cwd: str | None, stdin: str | None, seconds: float) -> Result:
+    async def run_command(self, argv: list[str], *, cwd: str | None, stdin: str | None, seconds: float) -> Result:
         """Run a command."""
         request = CommandRequest(argv=argv, cwd=cwd, stdin=stdin, timeout=seconds)
         return Result.from_dict(json.loads(await self._asked("command", request, shape="full")))
