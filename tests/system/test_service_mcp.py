@@ -224,14 +224,14 @@ def test_calls_without_a_connection_are_bounded(service) -> None:
     asyncio.run(scenario())
 
 
-def test_sandbox_ends_with_the_front_that_was_killed(service) -> None:
+def test_sandbox_ends_with_the_front_that_was_killed(service, other) -> None:
     async def scenario() -> None:
-        async with connected(service) as client:
+        async with connected(service, other) as client:
             await client.call_tool("run_command", {"command": "sleep 1000 > log 2>&1 &"})
-            await asyncio.to_thread(wait_for, lambda: len(open_sandboxes(service)) == 1)  # those of other tests end
+            assert len(open_sandboxes(service, other)) == 1
             os.kill(service.front, signal.SIGKILL)
             await asyncio.to_thread(wait_for, lambda: is_ready(service))
-            await asyncio.to_thread(wait_for, lambda: not open_sandboxes(service))
+            await asyncio.to_thread(wait_for, lambda: not open_sandboxes(service, other))
 
     asyncio.run(scenario())
 
